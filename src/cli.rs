@@ -84,7 +84,7 @@ impl Instance {
         }
     }
 
-    /// The same for a Narrows that has not been started yet.
+    /// The data folder of a Narrows that has not been started yet.
     ///
     /// # Errors
     /// A configuration that cannot be started; a folder that does not exist, or that cannot be created.

@@ -1,4 +1,4 @@
-//! What a worker process that died has left to this one, as its keeper sends it.
+//! The clients of a worker process that died, as its keeper sends them to this process.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -28,7 +28,7 @@ struct Taken {
     kept: usize,
     /// How many were closed, by reason.
     closed: BTreeMap<Loss, usize>,
-    /// All of them have been received.
+    /// Whether all clients have been received.
     is_all: bool,
 }
 
@@ -49,7 +49,7 @@ impl ClientTransfer {
 
     /// Continues with every client that arrives.
     pub fn take(mut self, receiver: &ClientReceiver) {
-        // The keeper ends in time by itself; this covers one that was stopped.
+        // The keeper ends in time by itself; this timeout is for one that was stopped.
         let _ = set_socket_timeout(&self.way, Timeout::Recv, Some(LAST_WORD));
         while !self.taken.is_all {
             self.receive(receiver, true);

@@ -1,4 +1,4 @@
-//! Tells the supervisor, for as long as the process lives, that all threads that serve clients make progress.
+//! Reports to the supervisor, for as long as the process lives, that all threads that serve clients make progress.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -10,12 +10,12 @@ use crate::last_words;
 use crate::line::Line;
 use crate::supervisor::channel::ToSupervisor;
 
-/// Whose pulse is monitored; copies monitor the same one.
+/// The pulse that is monitored; copies monitor the same one.
 #[derive(Debug, Clone, Default)]
 pub struct Heart(Arc<Mutex<Option<Pulse>>>);
 
 impl Heart {
-    /// Monitors this pulse from now on; `None`: nothing runs that could hang (`PROXYSQL STOP`).
+    /// Monitors this pulse from now on; `None` if nothing runs that could hang (`PROXYSQL STOP`).
     pub fn follow(&self, pulse: Option<Pulse>) {
         *self.lock() = pulse;
     }
@@ -25,7 +25,7 @@ impl Heart {
         self.lock().is_none()
     }
 
-    /// Starts reporting.
+    /// Starts to report.
     pub fn begin(&self, line: Arc<Line>) {
         let heart = self.clone();
         let tell = move || {

@@ -22,9 +22,9 @@ use tracing::{error, warn};
 /// The keepers of this process.
 #[derive(Debug)]
 pub struct Keepers {
-    /// The socket from which the next process receives what this one leaves.
+    /// The socket from which the next process receives the clients that this one leaves.
     pub transfer: OwnedFd,
-    /// The descriptors that show when they end.
+    /// The descriptors that become readable when the keepers end.
     pub ends: Vec<OwnedFd>,
 }
 
@@ -46,7 +46,7 @@ impl Keepers {
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &signals, std::ptr::null_mut()) };
         let end = made?;
         use_slot_table(slot_table);
-        // They belong to the keepers for as long as this process lives.
+        // The keepers use these for as long as this process lives.
         std::mem::forget((way, ward));
         // SAFETY: the descriptor that shows the first keeper's end, which only `Ends` closes.
         let end = unsafe { BorrowedFd::borrow_raw(end) };
@@ -54,22 +54,21 @@ impl Keepers {
     }
 }
 
-/// What a keeper knows.
+/// The state of a keeper.
 #[derive(Clone, Copy)]
 struct Watch {
     slot_table: SlotTable,
-    /// The descriptor that shows when the worker process ends.
+    /// The descriptor that becomes readable when the worker process ends.
     ward: RawFd,
-    /// The socket to which it sends what that process leaves.
+    /// The socket to which it sends the clients that the worker process leaves.
     way: RawFd,
-    /// Which of the two it is.
+    /// Which of the two keepers it is.
     role: usize,
 }
 
 impl Watch {
-    /// Starts a process that does this, with `flags` for clone(2), and notes in the slot table which descriptor shows its
-    /// end. `partner` is the descriptor that shows the end of the other keeper. Must be called in a single-threaded
-    /// process.
+    /// Starts a keeper process with `flags` for clone(2), and records in the slot table which descriptor shows its end.
+    /// `partner` is the descriptor that shows the end of the other keeper. Must be called in a single-threaded process.
     fn begin(self, flags: libc::c_int, partner: Option<RawFd>) -> io::Result<RawFd> {
         let mut end: RawFd = -1;
         // SAFETY: as with fork(2), the new process continues here with a copy of all memory, and there is no other
@@ -98,7 +97,7 @@ impl Watch {
         loop {
             if let (None, Some(own)) = (partner, &own) {
                 let other = Watch { role: 1 - self.role, ..self };
-                // The worker process is its parent too.
+                // The parent of the new keeper is the worker process, too.
                 partner = other.begin(libc::CLONE_PARENT, Some(own.as_raw_fd())).ok();
             }
             let (ward_ended, partner_ended) = wait(self.ward, partner);
@@ -122,7 +121,7 @@ impl Watch {
 /// Waits for the end of either process; without a partner it only waits for a while, and then tries to start another
 /// one.
 fn wait(ward: RawFd, partner: Option<RawFd>) -> (bool, bool) {
-    // SAFETY: both stay open until the end of the process they belong to has been handled.
+    // SAFETY: both descriptors stay open until the end of the process they belong to has been handled.
     let borrow = |descriptor| unsafe { BorrowedFd::borrow_raw(descriptor) };
     let (ward, partner) = (borrow(ward), partner.map(borrow));
     let mut ends =
@@ -155,7 +154,7 @@ pub fn look_after(tell: impl Fn(Vec<OwnedFd>) + Send + 'static) {
         }
     };
     if let Err(error) = std::thread::Builder::new().name("keepers".to_owned()).spawn(look) {
-        warn!(%error, "the end of a keeper would go unnoticed");
+        warn!(%error, "cannot watch the keepers of this process");
     }
 }
 
@@ -172,7 +171,8 @@ impl Ends {
         for (role, known) in known.iter_mut().enumerate().filter(|(_, known)| known.is_none()) {
             let mut is_late = 0_u32;
             *known = loop {
-                // SAFETY: it was opened for this thread when the keeper was started, and only this thread closes it.
+                // SAFETY: the descriptor was opened for this thread when the keeper was started, and only this thread
+                // closes it.
                 if let Some(end) = slot_table.take_keeper(role) {
                     break Some(unsafe { OwnedFd::from_raw_fd(end) });
                 }
@@ -190,7 +190,7 @@ impl Ends {
         let mut ends: Vec<_> = known.map(|end| PollFd::new(end, PollFlags::IN)).collect();
         // An interrupted wait is repeated.
         let _ = poll(&mut ends, None);
-        // If both are killed at the same time, both are seen at the same time.
+        // If both are killed at the same time, this thread sees both ends at the same time.
         std::thread::sleep(LOOK);
         let _ = poll(&mut ends, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         ends.iter().map(|end| !end.revents().is_empty()).collect()
@@ -204,13 +204,13 @@ impl Ends {
         warn!(signal, "a keeper of this process has ended, and the other one starts a replacement");
     }
 
-    /// Both, for others that wait for them.
+    /// Copies of both descriptors, for others that wait for them.
     fn copies(&self) -> Vec<OwnedFd> {
         self.known.iter().flatten().filter_map(|end| end.try_clone().ok()).collect()
     }
 }
 
-/// Interval of the checks whether a keeper exists, which takes as long as starting a process.
+/// Interval of the checks whether a keeper exists: starting one takes about as long as starting a process.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Number of checks after which a warning is logged.

@@ -1,4 +1,4 @@
-//! What a process writes when it dies of a fault: where it was, in a file of the data folder.
+//! What a process writes to a file in the data folder when it dies of a fault: where it was.
 
 use std::ffi::c_int;
 use std::fs::OpenOptions;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// The file to which a worker process of `datadir` writes its last words.
+/// The file to which a worker process of `datadir` writes where it was.
 pub fn place(datadir: &Path, pid: u32) -> PathBuf {
     datadir.join(format!("narrows.backtrace.{pid}"))
 }
@@ -16,7 +16,7 @@ pub fn place(datadir: &Path, pid: u32) -> PathBuf {
 static PLACE: OnceLock<PathBuf> = OnceLock::new();
 static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// The thread that hangs; 0: none.
+/// The thread that hangs; 0 if none.
 static SUSPECT: AtomicI32 = AtomicI32::new(0);
 
 /// Records which thread hangs, if one does: when the supervisor aborts this process, the position of that thread is
@@ -43,7 +43,7 @@ fn handle(signal: c_int) {
     }
 }
 
-/// The file, once something has been written.
+/// The file, if something has been written.
 pub fn said(datadir: &Path, pid: u32) -> Option<PathBuf> {
     Some(place(datadir, pid)).filter(|path| path.exists())
 }
@@ -58,7 +58,8 @@ fn pass_on(signal: c_int, info: *mut libc::siginfo_t) -> bool {
     }
     let suspect = SUSPECT.swap(0, Ordering::SeqCst);
     handle(signal);
-    // SAFETY: all of these may be called in signal handlers; a thread that has ended in the meantime gets no signal.
+    // SAFETY: all of these may be called in signal handlers; a thread that has ended in the meantime receives no
+    // signal.
     unsafe {
         suspect != 0
             && suspect != libc::gettid()
@@ -70,8 +71,8 @@ extern "C" fn say(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_voi
     if pass_on(signal, info) {
         return;
     }
-    // The following may hit the fault again, or a lock that its thread holds: the process ends in any case. SAFETY:
-    // both calls are safe in signal handlers.
+    // The following may fault again, or need a lock that its thread holds: the process ends in any case. SAFETY: both
+    // calls are safe in signal handlers.
     unsafe {
         libc::signal(libc::SIGALRM, libc::SIG_DFL);
         libc::alarm(LIMIT_S);
@@ -81,7 +82,7 @@ extern "C" fn say(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_voi
     if let Some(mut file) = place.and_then(|path| open(path).ok()) {
         // SAFETY: the kernel passed this pointer.
         let address = unsafe { info.as_ref().map_or(0, |info| info.si_addr() as usize) };
-        // Written in parts: each is on file before the next one is attempted.
+        // Each part is written before the next one is attempted.
         let _ = writeln!(file, "signal {signal}, address {address:#x}");
         let name = std::thread::current().name().unwrap_or_default().to_owned();
         let _ = writeln!(file, "thread {name}");
@@ -95,7 +96,7 @@ extern "C" fn say(signal: c_int, info: *mut libc::siginfo_t, _: *mut libc::c_voi
     };
 }
 
-/// Signals that a process causes itself; the supervisor may also request an abort.
+/// Signals that a process causes itself; the supervisor may also send SIGABRT.
 const FAULTS: [c_int; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
 
 /// Seconds allowed for looking up the names of functions.

@@ -21,16 +21,16 @@ pub struct Launch {
     pub file: Option<PathBuf>,
     /// Folder for everything that is written.
     pub datadir: PathBuf,
-    /// Neither a flag nor the file names it.
+    /// Whether neither a flag nor the file names the folder.
     #[serde(skip)]
     is_default: bool,
     /// Log file; `None`: standard error.
     pub log: Option<PathBuf>,
     /// File that holds the process id.
     pub pidfile: Option<PathBuf>,
-    /// The stored configuration is set aside.
+    /// Whether the stored configuration is set aside.
     pub initial: bool,
-    /// The file is merged over the stored configuration.
+    /// Whether the file is merged over the stored configuration.
     pub reload: bool,
     uuid: Option<String>,
     no_monitor: bool,
@@ -95,7 +95,7 @@ impl Launch {
         Ok(())
     }
 
-    /// The same for a start that is not the first: flags that set the stored configuration aside have already done so.
+    /// The options for a later process: flags that set the stored configuration aside have already been applied.
     pub fn again(&self) -> Launch {
         Launch { initial: false, reload: false, ..self.clone() }
     }
@@ -131,7 +131,7 @@ fn default_datadir(file: Option<&Path>) -> PathBuf {
 /// Reads a whole configuration file.
 ///
 /// # Errors
-/// Everything that is wrong with it.
+/// All errors in the file.
 pub fn load(path: &Path) -> anyhow::Result<LoadedFile> {
     config_file::load(path).map_err(|diagnostics| {
         let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();

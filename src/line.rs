@@ -25,11 +25,11 @@ use crate::supervisor::takeover;
 pub enum Order {
     /// A message from the supervisor.
     Message(ToWorker),
-    /// The supervisor is gone.
+    /// The channel to the supervisor is closed.
     Cut,
 }
 
-/// The channel, and everything that a supervisor must have.
+/// The channel, and everything that a supervisor must receive.
 #[derive(Debug)]
 pub struct Line {
     orders: UnboundedSender<Order>,
@@ -41,7 +41,7 @@ struct Kept {
     channel: Option<Arc<Channel>>,
     /// The process at the other end of `channel`.
     supervisor: u32,
-    /// Interfaces whose sockets the supervisor was told to close, and may not have closed yet.
+    /// Interfaces whose sockets the supervisor must close, and may not have closed yet.
     released: BTreeSet<String>,
     /// Listening sockets by interface.
     sockets: BTreeMap<String, OwnedFd>,
@@ -52,18 +52,18 @@ struct Kept {
     is_leaving: bool,
 }
 
-/// What a process that died has left.
+/// The clients of a process that died.
 #[derive(Debug)]
 pub struct PendingTransfer {
     /// The socket on which its clients arrive.
     pub way: OwnedFd,
-    /// It was killed from outside.
+    /// Whether the process was killed from outside.
     pub was_killed: bool,
-    /// Another process has already received part of it.
+    /// Whether another process has already received some of them.
     pub is_begun: bool,
 }
 
-/// What runs, in memory that can be passed on.
+/// The running configuration, in memory that can be passed on.
 #[derive(Debug)]
 struct Frozen {
     memory: OwnedFd,
@@ -149,7 +149,7 @@ impl Line {
         kept.keepers = Some(keepers);
     }
 
-    /// The keepers have changed.
+    /// Reports that the keepers have changed.
     pub fn keepers_are(&self, ends: Vec<OwnedFd>) {
         let mut kept = self.lock();
         if let Some(keepers) = &mut kept.keepers {
@@ -158,17 +158,18 @@ impl Line {
         kept.keepers.iter().for_each(|keepers| tell_of(&kept, keepers));
     }
 
-    /// What dead processes have left.
+    /// The clients of dead processes.
     pub fn take_transfers(&self) -> Vec<PendingTransfer> {
         std::mem::take(&mut self.lock().transfers)
     }
 
-    /// Records that the supervisor has given this process what runs, which a later supervisor must receive too.
+    /// Records that the supervisor has given this process its running configuration, which a later supervisor must
+    /// receive too.
     pub fn was_given(&self, memory: OwnedFd, frozen: &[u8]) {
         self.lock().frozen = Some(Frozen { memory, hash: hash(frozen) });
     }
 
-    /// Gives the supervisor what runs, to keep.
+    /// Gives the supervisor the running configuration, to be kept.
     pub fn keep(&self, frozen: &[u8]) {
         let hash = hash(frozen);
         let mut kept = self.lock();
@@ -180,11 +181,11 @@ impl Line {
                 tell(&kept, &ToSupervisor::Frozen, &[memory.as_fd()]);
                 kept.frozen = Some(Frozen { memory, hash });
             }
-            Err(error) => warn!(%error, "what runs cannot be kept for the next process"),
+            Err(error) => warn!(%error, "cannot keep the configuration for the next process"),
         }
     }
 
-    /// Waits for other supervisors, from now on.
+    /// Accepts other supervisors from now on.
     pub fn open_door(self: &Arc<Line>, datadir: &Path) {
         let line = Arc::clone(self);
         let opened = Door::open(&takeover::door(datadir)).and_then(|door| {
@@ -192,7 +193,7 @@ impl Line {
                 loop {
                     match door.accept() {
                         Ok(channel) => line.greet(channel),
-                        // Most likely out of descriptors, which is temporary.
+                        // Most likely descriptors have run out, which is temporary.
                         Err(error) => {
                             warn!(%error, "cannot accept another supervisor for now");
                             std::thread::sleep(DOOR_PAUSE);
@@ -202,11 +203,11 @@ impl Line {
             })
         });
         if let Err(error) = opened {
-            warn!(%error, "another supervisor would not find this process");
+            warn!(%error, "another supervisor cannot find this process");
         }
     }
 
-    /// Gives another supervisor everything that it must have.
+    /// Gives another supervisor everything that it must receive.
     fn greet(self: &Arc<Line>, channel: Channel) {
         let kept = self.lock();
         if kept.is_leaving {
@@ -225,8 +226,8 @@ impl Line {
         kept.keepers.iter().for_each(|keepers| tell_of(&kept, keepers));
     }
 
-    /// This process ends: no supervisor must take it over, and with [`Leaving::Stop`] no client must be able to connect
-    /// any more.
+    /// Prepares for the end of this process: no supervisor must take it over, and with [`Leaving::Stop`] no client must
+    /// be able to connect any more.
     pub fn leave(&self, sockets: Leaving) {
         let mut kept = self.lock();
         kept.is_leaving = true;
@@ -241,9 +242,9 @@ impl Line {
 /// Why a worker process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaving {
-    /// Another one continues with the same sockets.
+    /// Another process continues with the same sockets.
     HandedOver,
-    /// After its end another one is started with the same sockets.
+    /// After its end, another process is started with the same sockets.
     Again,
     /// Narrows stops serving.
     Stop,
@@ -251,7 +252,7 @@ pub enum Leaving {
 
 fn tell(kept: &Kept, message: &ToSupervisor, sockets: &[BorrowedFd<'_>]) {
     if let Some(Err(error)) = kept.channel.as_ref().map(|channel| channel.send(message, sockets)) {
-        // The reader sees the end of the connection.
+        // The thread that reads the channel sees its end.
         tracing::debug!(%error, "cannot send a message to the supervisor");
     }
 }
@@ -268,7 +269,7 @@ fn hash(bytes: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// `bytes` in memory that is in no file system.
+/// Writes `bytes` to memory that is in no file system.
 fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
     let memory = rustix::fs::memfd_create("narrows-frozen", MemfdFlags::CLOEXEC)?;
     let mut file = std::fs::File::from(memory);

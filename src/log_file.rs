@@ -22,7 +22,7 @@ struct Shared {
 }
 
 impl LogFile {
-    /// No file: the log goes to standard error.
+    /// A log without a file: it goes to standard error.
     pub fn none() -> LogFile {
         LogFile(None)
     }
@@ -30,7 +30,7 @@ impl LogFile {
     /// Opens `path` for appending.
     ///
     /// # Errors
-    /// As `open(2)`.
+    /// The error of `open(2)`.
     pub fn open(path: &Path) -> io::Result<LogFile> {
         let file = Mutex::new(append_to(path)?);
         Ok(LogFile(Some(Arc::new(Shared { path: path.to_owned(), file }))))
@@ -39,7 +39,7 @@ impl LogFile {
     /// Continues in the file that now has the name.
     ///
     /// # Errors
-    /// As `open(2)`; the log then continues in the old file.
+    /// The error of `open(2)`; the log then continues in the old file.
     pub fn reopen(&self) -> io::Result<()> {
         if let Some(shared) = &self.0 {
             let opened = append_to(&shared.path)?;
@@ -71,7 +71,7 @@ pub fn open_log(file: Option<&Path>) -> anyhow::Result<LogFile> {
 }
 
 fn append_to(path: &Path) -> io::Result<File> {
-    // It contains names of users and texts from servers, so only the owner and the group may read it.
+    // The log contains names of users and texts from servers, so only the owner and the group may read it.
     OpenOptions::new().create(true).append(true).mode(0o640).open(path)
 }
 

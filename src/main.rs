@@ -1,4 +1,4 @@
-//! The `narrows` program: reads the command line and calls what does the work.
+//! The `narrows` program: parses the command line and calls the subcommand.
 
 mod cli;
 mod client_transfer;
@@ -44,9 +44,9 @@ fn main() -> ExitCode {
     })
 }
 
-/// A file that has reached its limit (`ulimit -f`) is an error for its writer, not the end of the program.
+/// Makes a full file (`ulimit -f`) an error for its writer, and not the end of the program.
 fn survive_full_files() {
-    // SAFETY: no code runs when the signal arrives: it is ignored.
+    // SAFETY: the signal is ignored, so no code runs when it arrives.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
@@ -108,7 +108,7 @@ fn counted(number: usize, thing: &str) -> String {
     format!("{number} {thing}{plural}")
 }
 
-/// It is not a failure if the reader closes the pipe early.
+/// Prints `text`. It is not a failure if the reader closes the pipe early.
 fn print_lines(text: &str) -> anyhow::Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(e).context("writing the answer"),

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 #[derive(Debug)]
 pub struct OneLine<W> {
     to: W,
-    /// Escape characters are our own colours: the log is shown on a terminal.
+    /// Whether escape characters are Narrows' own colours, because the log is shown on a terminal.
     is_coloured: bool,
 }
 

@@ -1,11 +1,11 @@
-//! What the process may have and what it shows of itself: open files and memory.
+//! Resources of the process: open files and memory.
 
 use std::time::Duration;
 
 use narrows_proxy::stats::Trimmer;
 use tracing::{info, warn};
 
-/// Every client and every backend connection is an open file, so the process raises its limit as far as allowed.
+/// Raises the limit of open files as far as allowed: every client and every backend connection is an open file.
 pub fn raise_open_files_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
@@ -15,7 +15,7 @@ pub fn raise_open_files_limit() {
     limit.current = limit.maximum;
     match setrlimit(Resource::Nofile, limit) {
         Ok(()) => info!(open_files = ?limit.current, "limit of open files raised"),
-        Err(e) => warn!(error = %e, "the limit of open files cannot be raised"),
+        Err(e) => warn!(error = %e, "cannot raise the limit of open files"),
     }
 }
 
@@ -32,8 +32,8 @@ pub fn warn_of_few_files(max_connections: u32) {
     }
 }
 
-/// Passwords and keys are in memory: no core file is written, and other processes of the same user cannot read its
-/// memory.
+/// Protects passwords and keys in memory: no core file is written, and other processes of the same user cannot read the
+/// memory of this process.
 pub fn keep_memory_private() {
     use rustix::process::{DumpableBehavior, set_dumpable_behavior};
     if std::env::var_os("NARROWS_CORE_FILES").is_some() {
@@ -41,11 +41,11 @@ pub fn keep_memory_private() {
         return;
     }
     if let Err(e) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        warn!(error = %e, "core files cannot be prevented");
+        warn!(error = %e, "cannot disable core files");
     }
 }
 
-/// Returns memory that was only needed for peaks to the system, for as long as the process lives.
+/// Starts to return memory that was only needed for peaks to the system, for as long as the process lives.
 pub fn give_back_memory() {
     let watch = || {
         let mut trimmer = Trimmer::default();

@@ -38,7 +38,7 @@ use crate::supervisor::channel::{Channel, Received, Stance, ToSupervisor, ToWork
 /// Serves as the only process until it is stopped.
 ///
 /// # Errors
-/// What prevents serving.
+/// The error that prevents serving.
 pub fn alone(launch: &Launch, log: LogFile) -> anyhow::Result<ExitCode> {
     raise_open_files_limit();
     keep_memory_private();
@@ -53,7 +53,7 @@ pub fn alone(launch: &Launch, log: LogFile) -> anyhow::Result<ExitCode> {
 /// Serves as a worker process of the supervisor that started it.
 ///
 /// # Errors
-/// What prevents serving; it has also been reported to the supervisor.
+/// The error that prevents serving; it has also been reported to the supervisor.
 pub fn as_worker() -> anyhow::Result<ExitCode> {
     signals::block();
     let channel = Channel::inherited().context("finding the supervisor")?;
@@ -64,7 +64,7 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
             }
             _ => bail!("only the supervisor may start this"),
         };
-    // The kernel has named it after the path by which its program was started.
+    // The kernel has named the thread after the path by which its program was started.
     let _ = rustix::thread::set_name(c"narrows");
     let log = open_log(launch.log.as_deref())?;
     raise_open_files_limit();
@@ -102,7 +102,7 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
     report(served, &line)
 }
 
-/// Tells the supervisor how this process ends.
+/// Reports to the supervisor how this process ends.
 fn report(served: anyhow::Result<End>, line: &Line) -> anyhow::Result<ExitCode> {
     match served {
         Ok(end) => {
@@ -117,22 +117,22 @@ fn report(served: anyhow::Result<End>, line: &Line) -> anyhow::Result<ExitCode> 
     }
 }
 
-/// The configuration that ran before, for a process that does not start cold.
+/// The former configuration, for a process that does not start cold.
 fn ran_before(stance: Stance, memory: Option<OwnedFd>, line: &Line) -> anyhow::Result<Option<Frozen>> {
     match (stance, memory) {
         (Stance::Cold, _) => Ok(None),
         (_, Some(memory)) => thaw(memory, line).map(Some),
-        (_, None) => bail!("there is nothing that ran before"),
+        (_, None) => bail!("the former configuration is missing"),
     }
 }
 
-/// Reads the configuration that ran before.
+/// Reads the former configuration.
 fn thaw(memory: OwnedFd, line: &Line) -> anyhow::Result<Frozen> {
     let file = std::fs::File::from(memory);
-    let length = file.metadata().context("measuring what ran before")?.len();
+    let length = file.metadata().context("reading the length of the former configuration")?.len();
     let mut bytes = vec![0; usize::try_from(length)?];
-    // All processes that have the file share its position.
-    file.read_exact_at(&mut bytes, 0).context("reading what ran before")?;
+    // Processes that share the file also share its position.
+    file.read_exact_at(&mut bytes, 0).context("reading the former configuration")?;
     let frozen = Frozen::read(&bytes)?;
     line.was_given(file.into(), &bytes);
     Ok(frozen)
@@ -159,7 +159,7 @@ impl Server<'_> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let _entered = runtime.enter();
         // Set up before anything is served, so that no signal is missed.
-        let signals = Signals::take().context("taking signals")?;
+        let signals = Signals::take().context("handling signals")?;
         let query_log = query_log::start(&self.launch.datadir).context("starting the query log")?;
         let is_cold = frozen.is_none();
         let serving = match frozen {
@@ -228,7 +228,7 @@ impl Server<'_> {
     }
 
     /// Prepares everything but the sockets, waits for its turn, and serves; the databases are opened only after that.
-    /// `None`: it must no longer serve.
+    /// `None` if it must no longer serve.
     async fn begin_ready(
         &mut self,
         frozen: &Frozen,
@@ -253,7 +253,7 @@ impl Server<'_> {
         self.take_transfers(transfers, plane.receiver());
         match self.heard(signals, |message| matches!(message, ToWorker::OpenStore)).await {
             Heard::Message => {}
-            // It has ended in the meantime, and so has the process that had the databases.
+            // The supervisor has ended, and so has the process that had the databases.
             Heard::Cut => warn!("the supervisor ended before it said that the databases are free"),
             Heard::Stop => return Ok(None),
         }
@@ -261,7 +261,7 @@ impl Server<'_> {
         Ok(store.map(|store| Serving { store, plane, rows, known }))
     }
 
-    /// Opens the databases, while clients are served already. `None`: a signal came first.
+    /// Opens the databases while clients are already served. `None` if a signal arrived first.
     async fn open_store(&mut self, frozen: &Frozen, signals: &Signals) -> Option<Store> {
         loop {
             match Store::open_beside(self.launch.opening(), frozen) {
@@ -269,7 +269,7 @@ impl Server<'_> {
                     store.remarks().iter().for_each(|remark| warn!("{remark}"));
                     return Some(store);
                 }
-                Err(error) => error!(%error, "clients are served, administrators are not yet: retrying"),
+                Err(error) => error!(%error, "clients are served, administrators are not yet; retrying"),
             }
             tokio::select! {
                 () = tokio::time::sleep(STORE_RETRY) => {}
@@ -282,14 +282,14 @@ impl Server<'_> {
         }
     }
 
-    /// Receives what dead processes have left. Connection ids continue after theirs, and everything they had open is
-    /// closed by then, including the databases.
+    /// Receives the clients of dead processes. Connection ids continue after theirs; everything they had open is closed
+    /// by then, including the databases.
     fn begin_transfers(&self, receiver: &ClientReceiver) -> Vec<ClientTransfer> {
         let ways = self.line.as_ref().map(|line| line.take_transfers()).unwrap_or_default();
         ways.into_iter().map(|pending| ClientTransfer::begin(pending, receiver)).collect()
     }
 
-    /// Continues with their clients, on a separate thread, and tells the supervisor when all have been received.
+    /// Continues with these clients on a separate thread, and notifies the supervisor when all have been received.
     fn take_transfers(&self, transfers: Vec<ClientTransfer>, receiver: ClientReceiver) {
         let Some(line) = self.line.clone().filter(|_| !transfers.is_empty()) else { return };
         let take = move || {
@@ -357,7 +357,7 @@ impl Server<'_> {
 
     fn reopen_log(&self) {
         if let Err(error) = self.log.reopen() {
-            warn!(%error, "the log cannot be opened again");
+            warn!(%error, "cannot reopen the log");
         }
     }
 
@@ -427,7 +427,7 @@ impl Server<'_> {
         }
     }
 
-    /// Ends what this process does if the supervisor has a newer program for it.
+    /// Ends this process if the supervisor has a newer program for it.
     fn obey(&self, order: &Order, control: &Handle) -> Option<Departure> {
         match order {
             Order::Message(ToWorker::HandOver) if self.heart.is_stopped() => {
@@ -450,7 +450,7 @@ impl Server<'_> {
         }
     }
 
-    /// Gives clients time to disconnect, if they are to have it, and ends.
+    /// Gives clients time to disconnect, if the reason for the end allows it, and ends.
     fn leave(
         &self,
         runtime: &tokio::runtime::Runtime,
@@ -458,7 +458,7 @@ impl Server<'_> {
         departure: Departure,
     ) -> anyhow::Result<End> {
         let Departure { plane, end, leaving } = departure;
-        // Clients that are still connected then must not be continued elsewhere.
+        // Clients that are still connected then must not continue in another process.
         if let Some(slot_table) = slot_table() {
             slot_table.close();
         }
@@ -512,9 +512,9 @@ impl Server<'_> {
 /// The outcome of waiting for the supervisor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Heard {
-    /// Its message.
+    /// The supervisor has sent a matching message.
     Message,
-    /// The supervisor is gone.
+    /// The supervisor has ended.
     Cut,
     /// The process must end.
     Stop,
@@ -522,7 +522,7 @@ enum Heard {
 
 /// What remains of a server that is ending.
 struct Departure {
-    /// `None`: it does not run, or is not available.
+    /// `None` if the data plane does not run, or is not available.
     plane: Option<DataPlane>,
     end: End,
     leaving: Leaving,
@@ -537,8 +537,8 @@ fn start_again() -> anyhow::Result<ExitCode> {
     Err(error).context("starting again")
 }
 
-/// The end of client sessions takes milliseconds; only an administrator's statement can delay it, and that is no reason
-/// to wait.
+/// Ending client sessions takes milliseconds. Only an administrator's statement can delay it, and that is no reason to
+/// wait.
 const TIME_TO_STOP: Duration = Duration::from_secs(3);
 
 /// How long a supervisor may take to report that it was told to end, too.
@@ -547,7 +547,7 @@ const MOMENT: Duration = Duration::from_millis(500);
 /// The reply to a signal that is meant for the supervisor.
 const UPGRADES_ELSEWHERE: &str = "SIGUSR2 has no effect here: request upgrades from the supervisor";
 
-/// After this time a full or missing disk is checked again.
+/// The pause before a full or missing disk is tried again.
 const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// How long a transaction may still take after the clients' time to disconnect is over.

@@ -31,19 +31,19 @@ pub struct ReceivedSignal {
 /// What a signal requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// An end.
+    /// End the process.
     Stop,
     /// Reopen the log files: they have been moved.
     Logs,
-    /// An upgrade.
+    /// Upgrade to the program on disk.
     Upgrade,
 }
 
 impl Signals {
-    /// Starts reading; [`block`] must have been called. Needs a runtime.
+    /// Starts to read signals; [`block`] must have been called. Needs a runtime.
     ///
     /// # Errors
-    /// Out of descriptors.
+    /// If there are no descriptors left.
     pub fn take() -> io::Result<Signals> {
         // SAFETY: creates a descriptor, which nothing else owns.
         let descriptor = unsafe {
@@ -53,12 +53,12 @@ impl Signals {
                 descriptor => OwnedFd::from_raw_fd(descriptor),
             }
         };
-        // SAFETY: it stays open for as long as it is registered: both end together.
+        // SAFETY: the descriptor stays open for as long as it is registered: both end together.
         let registered = unsafe { AsyncFd::register(descriptor) };
         Ok(Signals(registered?))
     }
 
-    /// The next one. None is lost if this is dropped before it resolves.
+    /// The next signal. None is lost if this is dropped before it resolves.
     pub async fn next(&self) -> ReceivedSignal {
         loop {
             let Ok(mut ready) = self.0.readable().await else { return std::future::pending().await };
@@ -68,7 +68,7 @@ impl Signals {
         }
     }
 
-    /// The next one that requests the end of the process.
+    /// The next signal that requests the end of the process.
     pub async fn next_stop(&self) -> ReceivedSignal {
         loop {
             let received = self.next().await;
@@ -93,7 +93,7 @@ fn read(descriptor: &OwnedFd) -> io::Result<ReceivedSignal> {
 }
 
 impl ReceivedSignal {
-    /// What it requests.
+    /// What the signal requests.
     pub fn wants(self) -> Wanted {
         match self.number {
             libc::SIGHUP | libc::SIGUSR1 => Wanted::Logs,
@@ -102,7 +102,7 @@ impl ReceivedSignal {
         }
     }
 
-    /// Its name in signal(7).
+    /// The name of the signal in signal(7).
     pub fn name(self) -> &'static str {
         match self.number {
             libc::SIGTERM => "SIGTERM",

@@ -225,10 +225,10 @@ fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
 
-/// Good enough for names and ports: `RandomState` is seeded by the system.
+/// A random number, good enough for names and ports: `RandomState` is seeded by the system.
 fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// A sandbox writes its record within seconds of its start.
+/// A sandbox writes its record within this time; it usually takes seconds.
 const STARTS_WITHIN: Duration = Duration::from_secs(600);

@@ -162,7 +162,7 @@ impl Sandbox {
         })
     }
 
-    /// A server may be ended on purpose: this is reported, and the others keep running. Reaps it, too.
+    /// Reports and reaps servers that have ended: one may be ended on purpose, and the others keep running.
     fn report_deaths(&mut self) {
         self.children.retain_mut(|child| match child.try_wait() {
             Ok(Some(status)) => {
@@ -211,7 +211,7 @@ fn connect(server: &Server, child: &mut Child) -> anyhow::Result<Client> {
     }
 }
 
-/// Throw-away servers are killed; servers whose data is kept are shut down cleanly first.
+/// Ends the servers: throw-away ones are killed, those whose data is kept are shut down cleanly.
 fn end_servers(record: &Record) -> anyhow::Result<()> {
     let signal = if record.temporary { Signal::KILL } else { Signal::TERM };
     for server in &record.servers {
@@ -289,7 +289,7 @@ fn farewell(record: &Record, options: &Start) -> String {
 
 /// `sun_path` has 108 bytes, one of them for the terminating zero, and MySQL appends `.lock` to the name.
 const SOCKET_PATH_MAX: usize = 102;
-/// For MySQL on a busy machine; a start usually takes one to three seconds.
+/// The time limit of a start, for MySQL on a busy machine; it usually takes one to three seconds.
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);

@@ -85,7 +85,7 @@ pub struct Config {
     admin: String,
 }
 
-/// Does what the arguments ask for; an attached start returns when the sandbox has ended.
+/// Runs the subcommand; an attached start returns when the sandbox has ended.
 pub fn run(args: SandboxArgs) -> anyhow::Result<()> {
     match args.verb.unwrap_or(Verb::Start(args.start)) {
         Verb::Start(start) => lifecycle::start(&start),

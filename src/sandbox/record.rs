@@ -115,7 +115,7 @@ impl Record {
 }
 
 impl Server {
-    /// Whether it follows another server.
+    /// Whether the server follows another one.
     pub fn is_replica(&self) -> bool {
         self.server_id != 1
     }

@@ -17,23 +17,23 @@ use crate::launch::Launch;
 /// What the supervisor sends to a worker process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// The first message: its task, and the interfaces whose sockets are attached; a process that waits receives what
-    /// runs instead.
+    /// The first message: what to run, and the interfaces whose sockets are attached; a process that waits receives the
+    /// running configuration instead.
     Begin(Box<Launch>, Stance, Vec<String>),
     /// Continue with the clients of a process that died; the socket on which its keeper sends them is attached.
     /// Precedes [`ToWorker::Serve`].
     Adopt {
-        /// It was killed from outside: no statement was the cause.
+        /// The process was killed from outside, so no statement was the cause.
         was_killed: bool,
-        /// Another process died while it was continuing with them; this one gets the rest.
+        /// Another process died while it was taking over these clients; this one receives the rest.
         #[serde(default)]
         is_begun: bool,
     },
-    /// Serve clients, on those of these sockets that belong to configured interfaces.
+    /// Serve clients, on the attached sockets that belong to configured interfaces.
     Serve(Vec<String>),
     /// No other process has the databases open any more.
     OpenStore,
-    /// SIGTERM is for all of Narrows, not only for this process.
+    /// SIGTERM ends all of Narrows, not only this process.
     EverythingEnds,
     /// Another process continues: close the databases, accept no more clients, and end when they have disconnected.
     HandOver,
@@ -44,9 +44,9 @@ pub enum ToWorker {
 pub enum Stance {
     /// It reads the databases and serves.
     Cold,
-    /// It takes what ran before, which is attached, and waits for [`ToWorker::Serve`].
+    /// It takes the running configuration, which is attached, and waits for [`ToWorker::Serve`].
     Ready,
-    /// The same, but it also checks the configuration file, because it may be of another version.
+    /// Like `Ready`, but it also checks the configuration file, because it may be of another version.
     Check,
 }
 
@@ -57,7 +57,7 @@ pub enum ToSupervisor {
     Keep(String),
     /// It no longer listens on this interface.
     Release(String),
-    /// What runs from now on, attached.
+    /// The running configuration has changed; it is attached.
     Frozen,
     /// It is ready to serve.
     Ready,
@@ -71,7 +71,7 @@ pub enum ToSupervisor {
     HandedOver,
     /// It cannot release them, for this reason, and continues.
     NotHandedOver(String),
-    /// It has keepers: attached are the socket on which they send what the process leaves, and the descriptors that
+    /// It has keepers. Attached are the socket on which they send the clients of the process, and the descriptors that
     /// show their ends.
     Keeper,
     /// All of its worker threads have made progress since the last such message.
@@ -80,41 +80,41 @@ pub enum ToSupervisor {
     LogReopened,
     /// It has taken over all clients that it was given.
     Adopted,
-    /// To a supervisor that did not start it: the interfaces it listens on; their sockets are attached, followed by
-    /// what runs, if that is known.
+    /// The first message to a supervisor that did not start it: the interfaces it listens on. Their sockets are
+    /// attached, followed by the running configuration, if there is one.
     Hello(Vec<String>),
 }
 
-/// One end.
+/// One end of the channel.
 #[derive(Debug)]
 pub struct Channel(OwnedFd);
 
-/// What was received.
+/// The result of receiving.
 #[derive(Debug)]
 pub enum Received<M> {
-    /// A message, and what was attached.
+    /// A message, with the attached descriptors.
     Message(M, Vec<OwnedFd>),
-    /// A message that only another version understands.
+    /// A message that this version does not understand.
     Unknown,
     /// The other end is closed.
     End,
 }
 
 impl Channel {
-    /// Both ends.
+    /// Both ends of a new channel.
     ///
     /// # Errors
-    /// Out of descriptors.
+    /// If there are no descriptors left.
     pub fn pair() -> io::Result<(Channel, Channel)> {
         let (one, other) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         Ok((Channel(one), Channel(other)))
     }
 
-    /// The end that this process was started with: its standard input.
+    /// The end that this process was started with, as its standard input.
     ///
     /// # Errors
-    /// If there is none.
+    /// If standard input is not a channel.
     pub fn inherited() -> io::Result<Channel> {
         std::io::stdin().as_fd().try_clone_to_owned().map(Channel)
     }
@@ -122,7 +122,7 @@ impl Channel {
     /// Connects to a worker process that listens at `path`.
     ///
     /// # Errors
-    /// As `connect(2)`.
+    /// The error of `connect(2)`.
     pub fn connect(path: &Path) -> io::Result<Channel> {
         let socket = new_socket()?;
         rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
@@ -137,7 +137,7 @@ impl Channel {
     /// Sends a message with sockets. Never waits: if the other end does not read, what does not fit is lost.
     ///
     /// # Errors
-    /// As `sendmsg(2)`.
+    /// The error of `sendmsg(2)`.
     pub fn send<M: Serialize>(&self, message: &M, sockets: &[BorrowedFd<'_>]) -> io::Result<()> {
         let text = serde_json::to_vec(message)?;
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_SOCKETS))];
@@ -153,7 +153,7 @@ impl Channel {
     /// Waits for a message.
     ///
     /// # Errors
-    /// As `recvmsg(2)`.
+    /// The error of `recvmsg(2)`.
     pub fn receive<M: DeserializeOwned>(&self) -> io::Result<Received<M>> {
         self.receive_with(RecvFlags::empty())
     }
@@ -161,7 +161,7 @@ impl Channel {
     /// A message that has already arrived.
     ///
     /// # Errors
-    /// `WouldBlock` if there is none; as `recvmsg(2)`.
+    /// `WouldBlock` if there is none, or the error of `recvmsg(2)`.
     pub fn try_receive<M: DeserializeOwned>(&self) -> io::Result<Received<M>> {
         self.receive_with(RecvFlags::DONTWAIT)
     }
@@ -210,7 +210,7 @@ impl AsRawFd for Channel {
     }
 }
 
-/// Where a worker process waits for the next supervisor.
+/// The socket on which a worker process waits for the next supervisor.
 #[derive(Debug)]
 pub struct Door(OwnedFd);
 
@@ -218,7 +218,7 @@ impl Door {
     /// Listens at `path`, replacing any previous listener.
     ///
     /// # Errors
-    /// As `bind(2)` and `rename(2)`.
+    /// The error of `bind(2)` or `rename(2)`.
     pub fn open(path: &Path) -> io::Result<Door> {
         let socket = new_socket()?;
         let new = path.with_extension(std::process::id().to_string());
@@ -234,7 +234,7 @@ impl Door {
     /// Waits for a supervisor.
     ///
     /// # Errors
-    /// As `accept(2)`.
+    /// The error of `accept(2)`.
     pub fn accept(&self) -> io::Result<Channel> {
         Ok(Channel(rustix::net::accept_with(&self.0, SocketFlags::CLOEXEC)?))
     }
@@ -245,8 +245,8 @@ fn new_socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sockets attached to one message: far more than the interfaces anybody configures, and below the kernel's limit of
-/// 253.
+/// The maximum number of sockets attached to one message: far more than the interfaces anybody configures, and below
+/// the kernel's limit of 253.
 const MOST_SOCKETS: usize = 128;
 
 /// The longest message, in bytes: paths and names of interfaces, and a reason as text.

@@ -1,4 +1,4 @@
-//! What follows when a process of this one ends: the next one takes its place, later and later if it keeps dying.
+//! Handles the end of worker processes: another one takes over, after a longer delay each time if it keeps dying.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,7 +25,7 @@ impl Supervisor {
             if self.serving.is_some() {
                 return Next::Go;
             }
-            // It was to serve at once, and what it was given may be the reason why it failed.
+            // This process was to serve at once, and its configuration may be the reason why it failed.
             self.frozen = None;
             return self.start_next();
         }
@@ -38,7 +38,7 @@ impl Supervisor {
     }
 
     fn serving_ended(&mut self, process: Process, death: Death) -> Next {
-        // The exit status of a process that was taken over is not visible, but it sent it.
+        // The exit status of a process that was taken over is not visible, but the process has sent it.
         let announced = self.announced.take();
         let death = if death == Death::Unknown { announced.unwrap_or(death) } else { death };
         if self.is_stopping {
@@ -51,18 +51,18 @@ impl Supervisor {
                 Next::End(ExitCode::SUCCESS)
             }
             Death::Exited(status) if status == i32::from(AGAIN) => {
-                info!("the worker process was told to start again");
+                info!("the worker process was told to restart");
                 self.frozen = None;
                 self.dismiss_standby();
                 self.start_next()
             }
-            // It has reported the reason.
+            // The process has reported the reason.
             Death::Exited(_) if !self.has_served => Next::End(ExitCode::FAILURE),
             _ => self.serving_died(process, death),
         }
     }
 
-    /// The worker process ended without having been told to.
+    /// Handles the end of a worker process that was not told to end.
     fn serving_died(&mut self, process: Process, death: Death) -> Next {
         let served = process.since.elapsed();
         let pid = process.pid.as_raw_nonzero().get().unsigned_abs();
@@ -87,11 +87,15 @@ impl Supervisor {
             return self.start_next();
         }
         self.transfers.clear();
-        // What it runs with may be what kills it, so the next one reads the databases again.
+        // The configuration may be what kills it, so the next process reads the databases again.
         self.frozen = None;
         self.dismiss_standby();
         let delay = (FIRST_DELAY * 2_u32.saturating_pow(excess - 1)).min(LONGEST_DELAY);
-        warn!(deaths = self.deaths_in_a_row, delay_ms = delay.as_millis(), "the next one waits");
+        warn!(
+            deaths = self.deaths_in_a_row,
+            delay_ms = delay.as_millis(),
+            "restart is delayed after repeated crashes"
+        );
         self.serve_again_at = Some(Instant::now() + delay);
         Next::Go
     }
@@ -100,7 +104,7 @@ impl Supervisor {
 /// A process that dies within this time has failed to start.
 const IMMEDIATE: Duration = Duration::from_millis(200);
 
-/// After this many such deaths in a row the next start is delayed: longer each time, from the first delay to the
+/// After this many such deaths in a row, the next start is delayed: longer each time, from the first delay to the
 /// longest.
 const FREE_DEATHS: u32 = 5;
 const FIRST_DELAY: Duration = Duration::from_millis(100);

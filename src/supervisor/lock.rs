@@ -22,7 +22,7 @@ impl Lock {
             OpenOptions::new().create(true).truncate(false).read(true).write(true).mode(0o600).open(&path);
         let mut file = match opened {
             Ok(file) => file,
-            // The databases cannot be written either, and the code that opens them reports that better.
+            // The databases cannot be written either, and the code that opens them has a better error message.
             Err(error)
                 if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem) =>
             {
@@ -48,7 +48,7 @@ impl Lock {
         if pid != own {
             file.set_len(0)
                 .and_then(|()| file.write_all_at(own.as_bytes(), 0))
-                .context("writing the lock")?;
+                .context("writing the lock file")?;
         }
         Ok(Lock(Some(file)))
     }

@@ -2,9 +2,9 @@
 //! when one dies, the next one takes its place, and clients that connect in the meantime wait in the kernel's queue.
 //!
 //! It knows nothing about MySQL and reads no database. Worker processes bind sockets and pass them to it to be kept
-//! ([`channel::ToSupervisor::Keep`]), together with what runs, as bytes that the supervisor does not interpret. From
-//! both it starts a second worker process that is ready to serve and waits for its turn (the *standby*): compiling ten
-//! thousand rules takes longer than a client should wait for a connect.
+//! ([`channel::ToSupervisor::Keep`]), together with the running configuration, as bytes that the supervisor does not
+//! interpret. From both it starts a second worker process that is ready to serve and waits for its turn (the
+//! *standby*): compiling ten thousand rules takes longer than a client should wait for a connect.
 //!
 //! If the supervisor dies, the worker process continues, and the next supervisor takes it over ([`takeover`]).
 
@@ -47,7 +47,7 @@ pub const AGAIN: u8 = 75;
 /// # Errors
 /// A folder that another Narrows uses; sockets and processes that cannot be created.
 pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<ExitCode> {
-    // What runs, including passwords, is held here for the next process.
+    // The running configuration, including passwords, is held here for the next process.
     crate::resources::keep_memory_private();
     let manager = Manager::of_environment();
     let sockets = notify::sockets_of_manager();
@@ -63,7 +63,7 @@ pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<Ex
             let process = supervisor.look_after(pid);
             supervisor.leaving.extend(process);
         }
-        let signals = Signals::take().context("taking signals")?;
+        let signals = Signals::take().context("handling signals")?;
         supervisor.begin()?;
         supervisor.attend(mailbox, signals).await
     });
@@ -101,7 +101,7 @@ fn own_program() -> std::io::Result<PathBuf> {
     Ok(name.filter(|_| !path.exists()).unwrap_or(path))
 }
 
-/// What happens when a worker process dies.
+/// What to do when a worker process dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnDeath {
     /// Another one takes its place.
@@ -120,16 +120,16 @@ struct Supervisor {
     manager: Manager,
     /// Listening sockets by interface.
     sockets: BTreeMap<String, OwnedFd>,
-    /// What runs, as written by the worker process.
+    /// The running configuration, as written by the worker process.
     frozen: Option<OwnedFd>,
-    /// When it was written.
+    /// When the configuration was last written.
     frozen_at: Option<Instant>,
-    /// How often.
+    /// How often it has been written.
     freezes: u64,
     serving: Option<Process>,
-    /// What dead processes have left to the next one.
+    /// The clients of dead processes, for the next one.
     transfers: Vec<DeadProcess>,
-    /// How it announced that it ends.
+    /// How the serving process announced that it ends.
     announced: Option<Death>,
     standby: Option<Standby>,
     /// The processes that accept no more clients.
@@ -138,7 +138,7 @@ struct Supervisor {
     /// Whether any worker process has served yet: until then there is no point in retrying.
     has_served: bool,
     deaths_in_a_row: u32,
-    /// When to start the next worker process, if that has to wait.
+    /// When to start the next worker process, if its start is delayed.
     serve_again_at: Option<Instant>,
     standby_at: Option<Instant>,
     is_stopping: bool,
@@ -150,12 +150,12 @@ struct Standby {
     is_ready: bool,
 }
 
-/// What a process that died has left: its clients.
+/// The clients of a process that died.
 struct DeadProcess {
-    /// The socket on which its keeper sends them.
+    /// The socket on which its keeper sends the clients.
     way: OwnedFd,
     was_killed: bool,
-    /// Another process began to receive them, and died.
+    /// Whether another process began to receive them, and died.
     was_told_of: bool,
 }
 
@@ -304,7 +304,7 @@ impl Supervisor {
         }
     }
 
-    /// The worker process has written what runs.
+    /// Keeps the running configuration that the worker process has written.
     fn note_frozen(&mut self, frozen: Option<OwnedFd>) {
         self.frozen = frozen;
         self.freezes += 1;
@@ -335,7 +335,7 @@ impl Supervisor {
         }
     }
 
-    /// The worker process serves.
+    /// Handles that a worker process now serves.
     fn serves(&mut self) {
         let Some(process) = &self.serving else { return };
         self.has_served = true;
@@ -346,14 +346,14 @@ impl Supervisor {
         }
     }
 
-    /// Makes the next worker process serve, in the quickest way possible.
+    /// Makes the next worker process serve, as quickly as possible.
     fn start_next(&mut self) -> Next {
         if self.is_stopping {
             return if self.leaving.is_empty() { Next::End(ExitCode::SUCCESS) } else { Next::Go };
         }
         match &self.standby {
             Some(standby) if standby.is_ready => self.promote_standby(),
-            // It serves as soon as it can.
+            // A standby that is not ready yet serves as soon as it is.
             Some(_) => {}
             None if self.frozen.is_some() => {
                 self.start_standby();
@@ -363,7 +363,7 @@ impl Supervisor {
             }
             None => {
                 if let Err(error) = self.start_cold() {
-                    error!(%error, "no worker process can be started");
+                    error!(%error, "cannot start a worker process");
                     return self.retry_later();
                 }
             }
@@ -377,14 +377,14 @@ impl Supervisor {
     }
 
     fn start_cold(&mut self) -> anyhow::Result<()> {
-        // It takes longer than clients can wait.
+        // Reading the databases takes longer than clients can wait.
         self.transfers.clear();
         let process = self.start_process(Path::new(THIS_PROGRAM), Stance::Cold)?;
         self.serving = Some(process);
         Ok(())
     }
 
-    /// Starts the process that will be ready to serve at once.
+    /// Starts the process that will be ready to serve immediately.
     fn start_standby(&mut self) {
         if self.standby.is_some() || self.frozen.is_none() || self.is_stopping {
             return;
@@ -392,7 +392,7 @@ impl Supervisor {
         match self.start_process(Path::new(THIS_PROGRAM), Stance::Ready) {
             Ok(process) => self.standby = Some(Standby { process, is_ready: false }),
             Err(error) => {
-                warn!(%error, "no standby process can be started");
+                warn!(%error, "cannot start a standby process");
                 self.standby_at = Some(Instant::now() + STANDBY_RETRY);
             }
         }
@@ -404,7 +404,7 @@ impl Supervisor {
         let launch = Box::new(self.launch.clone());
         let (interfaces, along): (_, Vec<_>) = match stance {
             Stance::Cold => self.listening(),
-            // It receives a message when to listen, and on which sockets.
+            // A standby process receives a message when to listen, and on which sockets.
             Stance::Ready | Stance::Check => (Vec::new(), self.frozen.iter().map(AsFd::as_fd).collect()),
         };
         process.tell(&ToWorker::Begin(launch, stance, interfaces), &along);
@@ -450,7 +450,7 @@ impl Supervisor {
         self.leaving.iter().for_each(|process| process.signal(signal));
     }
 
-    /// Ends everything: gracefully the first time, at once if told again.
+    /// Ends everything: gracefully the first time, immediately the second time.
     fn stop(&mut self, signal: &str) -> Next {
         info!(signal, "stopping");
         self.manager.tell("STOPPING=1");
@@ -458,7 +458,7 @@ impl Supervisor {
         let passed_on = if self.is_stopping { Signal::QUIT } else { Signal::TERM };
         self.is_stopping = true;
         self.serve_again_at = None;
-        // No client must wait in a queue from which nobody accepts.
+        // Clients must not wait in a queue from which nobody accepts.
         self.sockets.clear();
         self.transfers.clear();
         self.dismiss_all(passed_on);
@@ -473,7 +473,7 @@ impl Supervisor {
         Next::Go
     }
 
-    /// Makes all processes reopen the log; the serving process reports when it has.
+    /// Makes all processes reopen the log; the serving process reports when it has done so.
     fn flush_logs(&self) {
         match &self.serving {
             Some(process) => process.signal(Signal::USR1),
@@ -484,7 +484,7 @@ impl Supervisor {
     /// Reopens the log, here and in the processes that do not serve.
     fn reopen_logs(&self) {
         if let Err(error) = self.log.reopen() {
-            warn!(%error, "the log cannot be opened again");
+            warn!(%error, "cannot reopen the log");
         }
         let standby = self.standby.iter().map(|standby| &standby.process);
         standby.chain(&self.leaving).for_each(|process| process.signal(Signal::USR1));
@@ -498,22 +498,22 @@ impl Supervisor {
         match health {
             Health::Fine => {}
             Health::Hangs => {
-                error!(pid = %process.pid, missed = most, "the worker process does nothing any more, and is aborted");
+                error!(pid = %process.pid, missed = most, "the worker process is not responding and is aborted");
                 process.signal(Signal::ABORT);
             }
-            // It did not even get to write its last words.
+            // It did not even write its last words.
             Health::StillHangs => process.signal(Signal::KILL),
         }
     }
 
-    /// Watches a process of which only the end matters.
+    /// Watches a process of which only the end is of interest.
     fn look_after(&mut self, process: rustix::process::Pid) -> Option<Process> {
         let (channel, _) = channel::Channel::pair().ok()?;
         self.nursery.watch(process, channel).ok()
     }
 }
 
-/// Resolves at `due`; never if there is none.
+/// Resolves at `due`, or never if that is `None`.
 async fn until(due: Option<Instant>) {
     match due {
         Some(due) => tokio::time::sleep_until(due).await,

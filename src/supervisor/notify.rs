@@ -16,7 +16,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 pub struct Manager(Option<(UnixDatagram, SocketAddr)>);
 
 impl Manager {
-    /// The one named in the environment.
+    /// The service manager that the environment names.
     pub fn of_environment() -> Manager {
         let address = std::env::var_os("NOTIFY_SOCKET").and_then(|path| address(&path));
         Manager(address.and_then(|address| Some((UnixDatagram::unbound().ok()?, address))))
@@ -29,7 +29,7 @@ impl Manager {
         }
     }
 
-    /// How often to send the watchdog message: twice within its timeout.
+    /// The interval of watchdog messages: half of the timeout.
     pub fn watchdog(&self) -> Option<Duration> {
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
         let is_ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));

@@ -21,7 +21,7 @@ use super::pulse::Pulse;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Id(u64);
 
-/// What happens to processes.
+/// An event of a process.
 #[derive(Debug)]
 pub enum Event {
     /// A process has sent a message.
@@ -33,9 +33,9 @@ pub enum Event {
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Death {
-    /// By itself, with this status.
+    /// It exited with this status.
     Exited(i32),
-    /// By this signal.
+    /// It was killed by this signal.
     Killed(i32),
     /// It was not a child of this process.
     Unknown,
@@ -65,15 +65,15 @@ impl std::fmt::Display for Death {
 /// A process that lives, or whose end has not been handled yet.
 #[derive(Debug)]
 pub struct Process {
-    /// Which one.
+    /// The identity of this process.
     pub id: Id,
-    /// Its process id.
+    /// The process id.
     pub pid: Pid,
     /// When it was started, or taken over.
     pub since: Instant,
-    /// The socket on which its keeper sends what it leaves.
+    /// The socket on which its keeper sends the clients of the process.
     pub transfer: Option<OwnedFd>,
-    /// Whether it still makes progress.
+    /// Whether the process still makes progress.
     pub pulse: Pulse,
     descriptor: Arc<OwnedFd>,
     channel: Arc<Channel>,
@@ -87,7 +87,7 @@ pub struct Nursery {
 }
 
 impl Nursery {
-    /// Has `events` told.
+    /// A nursery that sends its events to `events`.
     pub fn new(events: UnboundedSender<Event>) -> Nursery {
         Nursery { last: 0, events }
     }
@@ -135,7 +135,7 @@ impl Nursery {
 }
 
 impl Process {
-    /// Sends it a message. A process that no longer listens has ended, which is noticed elsewhere.
+    /// Sends the process a message. A process that no longer listens has ended, which is noticed elsewhere.
     pub fn tell(&self, message: &ToWorker, sockets: &[BorrowedFd<'_>]) {
         if let Err(error) = self.channel.send(message, sockets) {
             tracing::warn!(pid = %self.pid, %error, "cannot send a message to a worker process");
@@ -148,17 +148,17 @@ impl Process {
     }
 }
 
-/// Reaps a keeper, if that falls to this process because it is the first one in its namespace.
+/// Reaps a keeper, if this process has to because it is the first one in its namespace.
 pub fn bury(keeper: OwnedFd) {
     if std::process::id() != 1 {
         return;
     }
     let wait = move || {
-        // Its parent ends before it does, or otherwise reaps it itself.
+        // The parent ends before the keeper does, or reaps it itself.
         let _ = poll(&mut [PollFd::new(&keeper, PollFlags::IN)], None);
         let _ = waitid(WaitId::PidFd(keeper.as_fd()), WaitIdOptions::EXITED);
     };
-    // Without a thread it stays in the list of processes, and does no other harm.
+    // If the thread cannot be started, the keeper stays in the list of processes, and does no other harm.
     let _ = std::thread::Builder::new().name("bury".to_owned()).spawn(wait);
 }
 
@@ -197,7 +197,7 @@ impl Watch {
         let _ = self.events.send(Event::Ended(self.id, death));
     }
 
-    /// Passes on everything that has arrived; false if nothing more will come.
+    /// Passes on all messages that have arrived; false if no more will come.
     fn hear(&self) -> bool {
         loop {
             match self.channel.try_receive() {

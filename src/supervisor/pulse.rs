@@ -1,8 +1,8 @@
 //! Whether a worker process still makes progress.
 //!
-//! It sends heartbeats as long as each of its threads that serve clients gets to run its timers. A process without
-//! heartbeats for a long time hangs: in a statement that its lexer does not get out of, or on a lock that is never
-//! released. A process stopped by a debugger does not hang, and one that waits for a CPU is given plenty of time.
+//! It sends heartbeats as long as each of its threads that serve clients gets to run its timers. A process that has
+//! sent no heartbeat for a long time hangs: in a statement from which its lexer does not return, or on a lock that is
+//! never released. A process stopped by a debugger does not hang, and one that waits for a CPU is given plenty of time.
 
 use std::time::Duration;
 
@@ -11,29 +11,29 @@ use rustix::process::Pid;
 /// What is known about one process.
 #[derive(Debug, Default)]
 pub struct Pulse {
-    /// Its version sends heartbeats, and it has begun to.
+    /// Whether its version sends heartbeats, and it has begun to.
     is_told: bool,
     missed: u32,
 }
 
-/// What to do.
+/// The result of a check.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Health {
-    /// Nothing.
+    /// The process makes progress.
     Fine,
-    /// It hangs.
+    /// The process hangs.
     Hangs,
-    /// It was told to end, and has not ended.
+    /// The process was told to end, and has not ended.
     StillHangs,
 }
 
 impl Pulse {
-    /// It has sent a heartbeat.
+    /// Records a heartbeat.
     pub fn beats(&mut self) {
         *self = Pulse { is_told: true, missed: 0 };
     }
 
-    /// Must be called every [`INTERVAL`].
+    /// Checks the process. Must be called every [`INTERVAL`].
     pub fn look(&mut self, most: u32, pid: Pid) -> Health {
         if !self.is_told || is_stopped(pid) {
             return Health::Fine;

@@ -16,17 +16,17 @@ use crate::launch::Launch;
 
 /// A worker process without a supervisor.
 pub struct Found {
-    /// Which.
+    /// The process id.
     pub pid: Pid,
     /// The channel to it.
     pub channel: Channel,
     /// The interfaces it listens on.
     pub sockets: Vec<(String, OwnedFd)>,
-    /// What runs.
+    /// The running configuration.
     pub frozen: Option<OwnedFd>,
 }
 
-/// Where the worker process of `datadir` waits for the next supervisor.
+/// The path of the socket on which the worker process of `datadir` waits for the next supervisor.
 pub fn door(datadir: &Path) -> PathBuf {
     datadir.join("narrows.worker")
 }
@@ -41,9 +41,9 @@ pub fn find(datadir: &Path) -> anyhow::Result<Option<Found>> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => {
             return Ok(None);
         }
-        // If no such socket can exist, none was created.
+        // If the path is too long for a socket, no process listens there.
         Err(error) => {
-            tracing::warn!(%error, "a worker process without a supervisor would not be found");
+            tracing::warn!(%error, "cannot look for a worker process without a supervisor");
             return Ok(None);
         }
     };
@@ -68,7 +68,7 @@ pub fn report_death(launch: &Launch, pid: Pid, death: &str) {
     let path = launch.datadir.join("narrows.crash");
     let opened = OpenOptions::new().create(true).append(true).mode(0o600).open(&path);
     if let Err(error) = opened.and_then(|mut file| file.write_all(report.as_bytes())) {
-        tracing::warn!(%error, file = %path.display(), "a crash cannot be recorded");
+        tracing::warn!(%error, file = %path.display(), "cannot record the crash");
     }
 }
 

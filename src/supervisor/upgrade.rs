@@ -2,7 +2,7 @@
 //! the databases, and the supervisor becomes the newer program too, as the same process.
 //!
 //! Until the old process has released the databases, nothing has changed: whatever the newcomer does, it can simply be
-//! ended.
+//! killed.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -25,14 +25,14 @@ use super::{Standby, Supervisor};
 /// An upgrade in progress.
 pub struct Upgrade {
     newcomer: Option<Standby>,
-    /// How often what runs had been written when the newcomer received it.
+    /// How often the running configuration had been written when the newcomer received it.
     freezes: u64,
     asker: Asker,
     begun: Instant,
 }
 
 impl Upgrade {
-    /// When to give up.
+    /// The time at which the upgrade is given up.
     pub fn deadline(&self) -> Instant {
         self.begun + LIMIT
     }
@@ -43,12 +43,12 @@ impl Upgrade {
     }
 }
 
-/// Who requested the upgrade, and receives its outcome.
+/// The client that requested the upgrade and receives its outcome.
 #[derive(Debug)]
 pub struct Asker(Option<UnixStream>);
 
 impl Asker {
-    /// A signal: the outcome is logged.
+    /// An upgrade requested by a signal, whose outcome is only logged.
     pub fn nobody() -> Asker {
         Asker(None)
     }
@@ -89,14 +89,14 @@ impl Supervisor {
         }
     }
 
-    /// The newcomer has found nothing wrong: the old process must release the databases.
+    /// The newcomer has found nothing wrong, so the old process must release the databases.
     pub(super) fn newcomer_is_ready(&mut self, id: Id) {
         let newcomer = self.upgrade.as_mut().and_then(|upgrade| upgrade.newcomer.as_mut());
         let Some(newcomer) = newcomer.filter(|newcomer| newcomer.process.id == id) else { return };
         newcomer.is_ready = true;
         match &self.serving {
             Some(process) => process.tell(&ToWorker::HandOver, &[]),
-            // It has died in the meantime: there is nothing to wait for.
+            // The old process has died in the meantime, so there is nothing to wait for.
             None => self.newcomer_serves(),
         }
     }
@@ -139,16 +139,16 @@ impl Supervisor {
                 newcomer.process.signal(Signal::KILL);
                 self.start_another_newcomer();
             }
-            // The upgrade was just given up, but the old process has released the databases all the same.
+            // The upgrade was just given up, but the old process has released the databases anyway.
             None => {
                 self.start_next();
             }
         }
     }
 
-    /// Something was loaded while the newcomer checked itself, so it has an outdated configuration. The old process
-    /// loads nothing any more: another process of the same program receives what runs now, and serves as soon as it
-    /// can.
+    /// Starts another newcomer, because something was loaded while the first one checked itself, so its configuration
+    /// is outdated. The old process loads nothing any more: the other process of the same program receives the running
+    /// configuration, and serves as soon as it can.
     fn start_another_newcomer(&mut self) {
         self.dismiss_standby();
         match self.start_process(&self.program.clone(), Stance::Ready) {
@@ -170,7 +170,7 @@ impl Supervisor {
         self.give_up_upgrade(&format!("it was not ready after {} seconds", LIMIT.as_secs()));
     }
 
-    /// Everything stays as it is.
+    /// Gives up the upgrade: the old program continues unchanged.
     pub(super) fn give_up_upgrade(&mut self, reason: &str) {
         let Some(upgrade) = self.upgrade.take() else { return };
         if let Some(newcomer) = upgrade.newcomer {
@@ -181,7 +181,7 @@ impl Supervisor {
         upgrade.asker.tell(&format!("ERR {reason}"));
     }
 
-    /// The newer worker process serves: this process becomes the newer program too.
+    /// Completes the upgrade, because the newer worker process serves: this process becomes the newer program too.
     pub(super) fn finish_upgrade(&mut self) {
         // If a newcomer is still waiting, the serving process is the one that replaced a crashed predecessor.
         let Some(upgrade) = self.upgrade.take_if(|upgrade| upgrade.newcomer.is_none()) else { return };
@@ -196,7 +196,7 @@ impl Supervisor {
             // The sockets of the service manager are already kept.
             .env_remove("LISTEN_FDS")
             .exec();
-        error!(%error, "the supervisor keeps the old version");
+        error!(%error, "the supervisor continues with the old version");
         self.standby_at = Some(Instant::now());
     }
 }
@@ -235,7 +235,7 @@ pub fn listen(datadir: &Path, askers: UnboundedSender<Asker>) {
     }
 }
 
-/// No more requests are accepted.
+/// Accepts no more requests.
 pub fn forget(datadir: &Path) {
     let _ = std::fs::remove_file(door(datadir));
 }
@@ -243,7 +243,7 @@ pub fn forget(datadir: &Path) {
 /// `narrows upgrade`: asks the supervisor of `datadir`, and reports the outcome.
 ///
 /// # Errors
-/// No supervisor to ask; the reason why nothing was changed.
+/// If there is no supervisor to ask; the reason why nothing was changed.
 pub fn ask(datadir: &Path) -> anyhow::Result<String> {
     let path = door(datadir);
     let deadline = std::time::Instant::now() + BETWEEN_PROGRAMS;

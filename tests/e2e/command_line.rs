@@ -72,7 +72,7 @@ fn check_explains_everything_and_fails() {
     assert_eq!(
         stdout(&output),
         format!(
-            "{path}:2:32: warning: passed over: there is no column `wieght` in mysql_servers; did you mean `weight`?\n\
+            "{path}:2:32: warning: ignored: there is no column `wieght` in mysql_servers; did you mean `weight`?\n\
              {path}:3:3: error: mysql_servers: the column `hostgroup_id` must be given\n\
              {path}: cannot be started: 1 error, 1 warning\n"
         )

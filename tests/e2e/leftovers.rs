@@ -383,8 +383,8 @@ fn a_query_beside_autocommit_leaves_no_locks() {
         drop(one);
         assert_eq!(client(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
         server.execute(&[
-            "SET innodb_lock_wait_timeout = 5",
-            "SET lock_wait_timeout = 5",
+            "SET innodb_lock_wait_timeout = 30",
+            "SET lock_wait_timeout = 30",
             "UPDATE shared.t SET n = n + 1",
         ]);
     }

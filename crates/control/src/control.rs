@@ -40,7 +40,7 @@ pub enum Monitoring {
 pub struct Beginning {
     /// The configuration.
     pub store: Store,
-    /// What runs.
+    /// The parts that already run.
     pub begun: Begun,
     /// Whether the monitor runs.
     pub monitoring: Monitoring,
@@ -131,7 +131,7 @@ impl Control {
             request.caller.keep_warnings(&reply);
         }
         request.caller.is_checked = false;
-        // A session that has ended needs no answer, and a thread that has ended gives none back.
+        // A session that has ended needs no answer, and a thread that has ended does not reply.
         match reply {
             Reply::OnFigures(question) => drop(self.readers.send(Job { question: *question, request })),
             reply => drop(request.reply.send((request.caller, reply))),
@@ -151,7 +151,7 @@ impl Control {
         reply
     }
 
-    /// Ends everything but the data plane: the the databases are closed when this returns.
+    /// Ends everything but the data plane: the databases are closed when this returns.
     fn let_go(mut self) -> Plane {
         self.audit.flush();
         self.runtime.into_plane()

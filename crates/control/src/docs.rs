@@ -18,7 +18,7 @@ pub const COMPATIBILITY: &str = "compatibility.md";
 const BEGIN: &str = "<!-- without effect: made by `cargo run -- generate-docs docs` -->\n";
 const END: &str = "<!-- end of without effect -->\n";
 
-/// The page `compatibility.md`, currently `page`, with the generated section; `None`: it has no markers for it.
+/// The page `compatibility.md`, currently `page`, with the generated section; `None` if the page has no markers for it.
 pub fn with_section(page: &str) -> Option<String> {
     let (before, rest) = page.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;
@@ -106,7 +106,8 @@ fn variable_line(variable: &Variable) -> String {
     line(&cells)
 }
 
-/// The program's own version would change the page with every release.
+/// The default of a variable. The program's own version is left out, because it would change the page with every
+/// release.
 fn default_cell(variable: &Variable) -> String {
     match variable.kind {
         crate::variables::Kind::Fixed { .. } => "the program's version".to_owned(),
@@ -175,7 +176,7 @@ fn tables_page() -> String {
     page
 }
 
-/// What has no effect in a table.
+/// The mark of a table without effect.
 fn mark(table: &str) -> String {
     if schema::ALWAYS_EMPTY.contains(&table) {
         return " **Always empty in this version.**".to_owned();

@@ -6,16 +6,16 @@
 /// What a setting does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It has one.
+    /// It has an effect.
     Acts,
-    /// None in this version.
+    /// It has no effect in this version.
     NotYet,
-    /// None, and none is needed, for this reason.
+    /// It has no effect and needs none, for this reason.
     Needless(&'static str),
 }
 
 impl Effect {
-    /// The remark on a setting without effect; `None`: it has one.
+    /// The remark on a setting without effect; `None` if it has an effect.
     pub fn lacking(self) -> Option<String> {
         match self {
             Effect::Acts => None,

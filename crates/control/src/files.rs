@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 /// symbolic link, its target is replaced.
 ///
 /// # Errors
-/// The file system's; the old content is then unchanged.
+/// The file system's error; the old content is then unchanged.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let before = fs::metadata(&path).ok();

@@ -88,7 +88,7 @@ impl Writer {
             Ok(None) => return,
             Err(error) => return self.fail(&error, 1),
         };
-        // The first record after a failure shows whether it is over.
+        // The first record after a failure shows whether the log can be written again.
         if full || self.trouble.is_some() {
             self.flush();
         }

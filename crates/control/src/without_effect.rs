@@ -11,7 +11,7 @@ use crate::variables::VARIABLES;
 pub struct Idle {
     /// Its name: a variable in full, a table, or `table.column`.
     pub name: String,
-    /// Why.
+    /// Why it has no effect.
     pub effect: Effect,
 }
 

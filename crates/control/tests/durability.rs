@@ -74,11 +74,11 @@ fn what_was_saved_survives_being_killed_at_any_moment() {
         let mut process = child("saves_without_end", folder.path(), None);
         let lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
         let numbers = lines.filter_map(|line| line.strip_prefix("saved ")?.parse::<u64>().ok());
-        // Some rounds end before anything is saved, and all during a save.
+        // Some rounds end before anything is saved, and all of them end during a save.
         for number in numbers.take(rng.random_range(0..6)) {
             saved = number;
         }
-        // This does not wait for something, but hits the middle of it.
+        // This waits for nothing, but kills the process at a random time.
         std::thread::sleep(std::time::Duration::from_micros(rng.random_range(0..30_000)));
         process.kill().unwrap();
         process.wait().unwrap();
@@ -159,7 +159,7 @@ fn opened_by_nobody(folder: &Path) -> String {
     answer.unwrap_or_else(|| panic!("no answer: {text}")).to_owned()
 }
 
-/// Whether another user's files can be written all the same.
+/// Whether this user can write other users' files.
 fn is_root() -> bool {
     std::fs::metadata("/proc/self").map(|me| std::os::unix::fs::MetadataExt::uid(&me)).unwrap() == 0
 }

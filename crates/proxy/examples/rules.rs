@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use narrows_proxy::rules::{Memory, Query, Question, RuleSet, SomeClient, digest_of};
+use narrows_proxy::rules::{Memory, OwnedClient, Query, Question, RuleSet, digest_of};
 use narrows_proxy::snapshot::{HostgroupId, RuleRow};
 
 fn main() {
@@ -13,11 +13,11 @@ fn main() {
         let set = RuleSet::compile(&rows, &[], 0).expect("they compile");
         let compiled = began.elapsed();
         let mut memory = Memory::default();
-        let client = SomeClient {
+        let client = OwnedClient {
             username: "app".to_owned(),
             schemaname: b"shop".to_vec(),
             client_addr: "10.0.0.1".to_owned(),
-            ..SomeClient::default()
+            ..OwnedClient::default()
         };
         let client = client.as_client();
         let mut ask = |statement: &'static str, digest: &'static str| {

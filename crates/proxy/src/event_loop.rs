@@ -1,4 +1,5 @@
-//! What one worker thread does: it accepts clients, reads its mailbox and keeps time. Only here do logins and sessions begin.
+//! What one worker thread does: it accepts clients, reads its mailbox and runs timers. Only here do logins and sessions
+//! begin.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,43 +23,43 @@ use crate::snapshot::Snapshot;
 use crate::stream::{DetachedStream, Stream};
 use crate::worker::{Interrupt, Kill, Outboxes, Peers, Place, Worker};
 
-/// What reaches a worker from other threads. Its mailbox is a channel without a bound of its own; each kind says how many wait
-/// there at most while the worker is late.
+/// The messages to a worker from other threads. Its mailbox is an unbounded channel; for each kind it is documented how
+/// many can wait there at most while the worker is busy.
 #[derive(Debug)]
 pub enum Event {
-    /// A client that another worker has accepted. Each has a descriptor, of which the process has so many.
+    /// Serve a client that another worker has accepted. Limited by the descriptors of the process.
     Client(DetachedStream, Admission, Place),
-    /// A client of a process that died. As many as that one had.
+    /// Continue with a client of a process that died. At most as many as that process had.
     Adopt(DetachedStream, Box<RestoredClient>, Place),
-    /// There is another configuration. One: see [`Workers::publish`].
+    /// Apply a new configuration. At most one: see [`Workers::publish`].
     Publish,
-    /// Another worker's pool has something to say: see [`pool::Mail`].
+    /// A message from another worker's pool: see [`pool::Mail`].
     Pool(pool::Mail),
-    /// An answer of the query cache is asked for, or has come: see [`cache::Delivery`].
+    /// A request or an answer of the query cache: see [`cache::Delivery`].
     Cache(cache::Delivery),
-    /// End a session or its statement. One of each session: it waits for the answer.
+    /// End a session or its statement. At most one per sending session, which waits for the answer.
     Kill(Kill),
-    /// Answer a question of the control plane. One of each of its threads: it waits for the answer.
+    /// Run a task of the control plane. At most one per thread of the control plane, which waits for the answer.
     Ask(Task),
-    /// Send what rules have logged to this log. Once.
+    /// Send the records of statements to this log. Sent once.
     LogTo(QueryLog),
-    /// Accept clients on these too. At the start, and after each `Unlisten`.
+    /// Accept clients on these listeners, too. Sent at the start, and after each `Unlisten`.
     Listen(Vec<BoundListener>),
-    /// Accept no clients any more; the answer, for which the control thread waits, says that the listeners are closed.
+    /// Stop accepting clients. The control thread waits for the reply, which says that the listeners are closed.
     Unlisten(oneshot::Sender<()>),
-    /// Notify when there are no more clients. Once.
+    /// Notify when there are no more clients. Sent once.
     Drain(oneshot::Sender<()>),
-    /// The same, and end each session at its next point between two transactions.
+    /// Like `Drain`, but also end each session at its next point between two transactions.
     DrainNow(oneshot::Sender<()>),
     /// End all sessions and stop.
     Stop,
 }
 
-/// A question to a worker: it runs on the worker's thread, between two events, so it must be short.
+/// A task for a worker: it runs on the worker's thread, between two events, so it must be short.
 pub struct Task(Box<dyn FnOnce(&Worker) + Send>);
 
 impl Task {
-    /// A question answered by `ask`.
+    /// A task that runs `ask`.
     pub fn new(ask: impl FnOnce(&Worker) + Send + 'static) -> Task {
         Task(Box::new(ask))
     }
@@ -78,7 +79,7 @@ pub struct Workers {
     peers: Arc<Peers>,
 }
 
-/// The configuration that a worker is to put into force and has not yet. A newer one takes the place of an older one.
+/// The configuration that a worker must apply and has not applied yet. A newer one replaces an older one.
 #[derive(Debug, Default)]
 struct Newest(
     #[expect(
@@ -89,15 +90,15 @@ struct Newest(
 );
 
 impl Newest {
-    /// What there was before.
+    /// Sets the configuration; returns the previous one.
     fn replace(&self, snapshot: Option<Arc<Snapshot>>) -> Option<Arc<Snapshot>> {
-        // Nothing panics while it is held.
+        // No thread panics while it holds the lock.
         std::mem::replace(&mut *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner), snapshot)
     }
 }
 
 impl Workers {
-    /// This many workers, and the receiving ends of their mailboxes.
+    /// Creates this many workers, and the receiving ends of their mailboxes.
     pub fn new(count: usize) -> (Workers, Vec<MailboxReceiver<Event>>) {
         let (senders, receivers): (Vec<_>, Vec<_>) = (0..count).map(|_| mailbox()).unzip();
         let mailboxes: Arc<[_]> = senders.into();
@@ -112,12 +113,12 @@ impl Workers {
         (Workers { mailboxes, newest, peers }, receivers)
     }
 
-    /// What they share.
+    /// The state that the workers share.
     pub fn peers(&self) -> &Arc<Peers> {
         &self.peers
     }
 
-    /// How many there are.
+    /// The number of workers.
     pub fn count(&self) -> usize {
         self.mailboxes.len()
     }
@@ -127,12 +128,12 @@ impl Workers {
         put(&self.mailboxes, worker, event);
     }
 
-    /// Puts one into every worker's mailbox.
+    /// Puts an event into every worker's mailbox.
     pub fn send_all(&self, event: impl Fn() -> Event) {
         (0..self.count()).for_each(|worker| self.send(worker, event()));
     }
 
-    /// Has each worker put a configuration into force. One that has not come to the last one yet puts only this one into force.
+    /// Makes each worker apply a configuration. A worker that has not applied the last one yet only applies this one.
     pub fn publish(&self, snapshot: &Arc<Snapshot>) {
         for (worker, newest) in self.newest.iter().enumerate() {
             if newest.replace(Some(Arc::clone(snapshot))).is_none() {
@@ -141,7 +142,7 @@ impl Workers {
         }
     }
 
-    /// The configuration that a worker is to put into force now.
+    /// The configuration that a worker must apply now.
     fn take_published(&self, worker: usize) -> Option<Arc<Snapshot>> {
         self.newest.get(worker)?.replace(None)
     }
@@ -160,7 +161,7 @@ fn put(mailboxes: &[MailboxSender<Event>], worker: usize, event: Event) {
     }
 }
 
-/// Messages of one kind as events.
+/// An outbox that sends messages of one kind as events.
 fn outbox<M>(
     mailboxes: &Arc<[MailboxSender<Event>]>,
     event: impl Fn(M) -> Event + Send + Sync + 'static,
@@ -192,20 +193,20 @@ pub async fn run(
     event_loop.worker.pool.close_idle();
 }
 
-/// One worker at work.
+/// A running worker.
 struct EventLoop {
     worker: Rc<Worker>,
     workers: Workers,
     /// The tasks that accept clients.
     acceptors: RefCell<Vec<JoinHandle<()>>>,
-    /// Who waits until the last client has disconnected.
+    /// The request to drain, which waits until the last client has disconnected.
     draining: RefCell<Option<Draining>>,
 }
 
-/// How a worker that accepts no more clients gets rid of them.
+/// How a worker that no longer accepts clients ends the existing ones.
 #[derive(Debug)]
 struct Draining {
-    /// Notified when the last one has disconnected.
+    /// Notified when the last client has disconnected.
     gone: oneshot::Sender<()>,
     /// Whether sessions are ended between two transactions.
     hurries: bool,
@@ -257,7 +258,7 @@ impl EventLoop {
         acceptors.iter().for_each(JoinHandle::abort);
         spawn_local(async move {
             for acceptor in acceptors {
-                // Only its end is awaited: that closes the socket.
+                // Only the end of the task is awaited, which closes the socket.
                 let _ = acceptor.await;
             }
             let _ = closed.send(());
@@ -269,7 +270,7 @@ impl EventLoop {
             match listener.accept().await {
                 Ok(socket) => self.place(Stream::accepted(socket)),
                 Err(error) => {
-                    // Usually out of descriptors: others will close theirs.
+                    // Usually file descriptors have run out; other sessions will close theirs.
                     tracing::warn!(%error, "cannot accept a connection");
                     sleep(ACCEPT_PAUSE).await;
                 }
@@ -277,7 +278,7 @@ impl EventLoop {
         }
     }
 
-    /// Passes a new client to the worker with the fewest.
+    /// Passes a new client to the worker with the fewest clients.
     fn place(self: &Rc<EventLoop>, stream: Stream) {
         let (own, peers) = (self.worker.index, self.workers.peers());
         peers.accepted.fetch_add(1, Ordering::Relaxed);
@@ -322,7 +323,7 @@ impl EventLoop {
         self.go_on_draining();
     }
 
-    /// Ends the sessions that are to end and can, and notifies when there are no more clients.
+    /// Ends the sessions that must end and can, and notifies when there are no more clients.
     fn go_on_draining(&self) {
         let mut draining = self.draining.borrow_mut();
         if draining.as_ref().is_some_and(|draining| draining.hurries) {
@@ -346,7 +347,7 @@ impl EventLoop {
     }
 }
 
-/// The login of a client; returns its session.
+/// Logs a client in; returns its session.
 async fn begin(
     worker: Rc<Worker>,
     stream: Stream,
@@ -357,7 +358,8 @@ async fn begin(
     Some(Session::new(worker, client))
 }
 
-/// Counts a panic. It ends its session; everything the session held is dropped, and its backend connection is closed.
+/// Counts a panic, which ends its session: everything the session held is dropped, and its backend connection is
+/// closed.
 struct PanicWitness(Rc<Worker>);
 
 impl Drop for PanicWitness {
@@ -369,7 +371,7 @@ impl Drop for PanicWitness {
     }
 }
 
-/// How late an interrupt may come.
+/// The maximum delay of an interrupt.
 const TICK: Duration = Duration::from_millis(200);
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -15,17 +15,17 @@ use crate::rt::{Instant, spawn_local};
 use crate::snapshot::InForce;
 use crate::state::SharedState;
 
-/// A statement to run once more.
+/// A statement that runs once more.
 pub struct Copy {
-    /// Whose it is.
+    /// The account and its credentials.
     pub want: Want,
-    /// The state of its session.
+    /// The state of the session.
     pub state: SharedState,
-    /// Where it runs.
+    /// The hostgroup that runs the copy.
     pub hostgroup: HostgroupId,
-    /// Its text.
+    /// The text of the statement.
     pub text: Vec<u8>,
-    /// What removes everything that it may leave on its connection.
+    /// How to remove everything that the copy may leave on its connection.
     pub exit: Exit,
 }
 
@@ -37,7 +37,7 @@ pub struct Mirror {
     workers: usize,
     figures: MirrorFigures,
     waiting: RefCell<VecDeque<Copy>>,
-    /// Bytes of the waiting texts.
+    /// The size of the waiting texts in bytes.
     waiting_bytes: Cell<usize>,
     running: Cell<usize>,
 }
@@ -51,13 +51,13 @@ struct MirrorFigures {
 }
 
 impl Mirror {
-    /// No copies, for one of this many workers.
+    /// The mirror of one of this many workers, without copies.
     pub fn new(pool: Rc<Pool>, in_force: Rc<InForce>, workers: usize) -> Mirror {
         let (figures, waiting, waiting_bytes, running) = Default::default();
         Mirror { pool, in_force, workers, figures, waiting, waiting_bytes, running }
     }
 
-    /// How many copies run, and how many wait.
+    /// How many copies are running, and how many are waiting.
     pub fn figures(&self) -> (usize, usize) {
         (self.running.get(), self.waiting.borrow().len())
     }
@@ -138,7 +138,7 @@ async fn run(mirror: &Mirror, copy: Copy) {
     match ran.await {
         Ok(()) => {
             count(&mirror.figures.run);
-            // Whatever it started or set is undone before anybody else uses the connection.
+            // Everything that it started or set is undone before another client uses the connection.
             backend.settle(copy.exit, &mirror.pool, &copy.want, Instant::now());
         }
         Err(error) => {
@@ -152,5 +152,5 @@ fn count(counter: &Cell<u64>) {
     counter.set(counter.get() + 1);
 }
 
-/// Bytes of waiting texts in one worker.
+/// The maximum size of the waiting texts of one worker, in bytes.
 const MOST_BYTES: usize = 64 << 20;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 pub struct Outbox<M>(Arc<dyn Fn(usize, M) + Send + Sync>);
 
 impl<M> Outbox<M> {
-    /// One that `put` puts messages for: into the mailbox of the worker of that number.
+    /// An outbox whose messages `put` puts into the mailbox of the worker with that index.
     pub fn new(put: impl Fn(usize, M) + Send + Sync + 'static) -> Outbox<M> {
         Outbox(Arc::new(put))
     }

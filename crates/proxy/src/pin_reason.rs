@@ -1,12 +1,20 @@
 //! Why a client keeps its backend connection.
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $name:ident = $bit:literal, $word:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $bit:literal, $word:literal, $until:literal;)*) => {
         impl PinReason {
             $($(#[$doc])* pub const $name: PinReason = PinReason(1 << $bit);)*
 
             /// Every reason with its name.
             pub const ALL: &[(PinReason, &str)] = &[$((PinReason::$name, $word),)*];
+
+            /// How long a single reason holds, as `EXPLAIN ROUTE` shows it.
+            pub fn until(self) -> &'static str {
+                match self {
+                    $(PinReason::$name => $until,)*
+                    _ => "",
+                }
+            }
         }
     };
 }
@@ -17,44 +25,44 @@ pub struct PinReason(u32);
 
 reasons! {
     /// A transaction is open; until it ends.
-    TRANSACTION = 0, "transaction";
+    TRANSACTION = 0, "transaction", "until the transaction ends";
     /// `LOCK TABLES`, `FLUSH TABLES WITH READ LOCK`, `LOCK INSTANCE`; until unlocked. MariaDB's `BACKUP` locks; for the rest
     /// of the session.
-    LOCK_TABLES = 1, "lock_tables";
+    LOCK_TABLES = 1, "lock_tables", "until the tables or the instance are unlocked";
     /// Temporary tables; until it is certain that the last is dropped.
-    TEMPORARY_TABLE = 2, "temporary_table";
+    TEMPORARY_TABLE = 2, "temporary_table", "until the last temporary table is dropped, by a statement that is sure to";
     /// `GET_LOCK()`; until it is certain that all are released.
-    USER_LOCK = 3, "user_lock";
+    USER_LOCK = 3, "user_lock", "until the lock is released, by a statement that is sure to";
     /// A user variable whose value is not known; for the rest of the session.
-    USER_VARIABLE = 4, "user_variable";
+    USER_VARIABLE = 4, "user_variable", "until the session ends or is reset";
     /// Prepared statements that ask about the statement before them, or are too long to be read; until the last is
     /// closed.
-    PREPARED_STATEMENT = 5, "prepared_statement";
+    PREPARED_STATEMENT = 5, "prepared_statement", "until the last prepared statement is closed";
     /// `PREPARE`; for the rest of the session.
-    TEXT_STATEMENT = 6, "text_prepared_statement";
+    TEXT_STATEMENT = 6, "text_prepared_statement", "until the session ends or is reset";
     /// `HANDLER`; for the rest of the session.
-    HANDLER = 7, "handler";
+    HANDLER = 7, "handler", "until the session ends or is reset";
     /// An XA transaction; until it ends.
-    XA = 8, "xa";
+    XA = 8, "xa", "until the XA transaction ends";
     /// `SET TRANSACTION` for the next transaction; until that ends.
-    NEXT_TRANSACTION = 9, "next_transaction";
+    NEXT_TRANSACTION = 9, "next_transaction", "until the next transaction has ended";
     /// `SET ROLE`, a resource group; for the rest of the session.
-    ROLE = 10, "role";
+    ROLE = 10, "role", "until the session ends or is reset";
     /// A `SET` whose effect is not known; for the rest of the session.
-    UNKNOWN_SET = 11, "unknown_set";
+    UNKNOWN_SET = 11, "unknown_set", "until the session ends or is reset";
     /// A stored routine or function may have run, and may have set anything; for the rest of the session.
-    ROUTINE = 12, "routine";
+    ROUTINE = 12, "routine", "until the session ends or is reset";
     /// A statement too long to be read; for the rest of the session.
-    UNREAD = 13, "unread_statement";
+    UNREAD = 13, "unread_statement", "until the session ends or is reset";
     /// `mysql-multiplexing` is off, or a rule has turned it off for the session.
-    MULTIPLEXING_OFF = 14, "multiplexing_off";
+    MULTIPLEXING_OFF = 14, "multiplexing_off", "while multiplexing is off, by mysql-multiplexing or a rule";
     /// A cursor is open; until its last row was fetched, or the statement is executed again, reset or closed.
-    CURSOR = 15, "cursor";
+    CURSOR = 15, "cursor", "until the session ends or is reset";
     /// Parameters were sent in parts; until the statement is executed, reset or closed.
-    LONG_DATA = 16, "long_data";
+    LONG_DATA = 16, "long_data", "until the session ends or is reset";
     /// What no reset of the connection removes: profiles of `SET profiling`, the transaction of a query in a `SET` that
     /// also switches autocommit off; for the rest of the session.
-    BEYOND_RESET = 17, "beyond_reset";
+    BEYOND_RESET = 17, "beyond_reset", "until the session ends or is reset";
 }
 
 impl PinReason {

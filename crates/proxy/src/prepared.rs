@@ -1,4 +1,4 @@
-//! Prepared statements shared between clients and servers: their text, and the state they were prepared in.
+//! Prepared statements shared between clients and servers: their text, and the state in which they were prepared.
 //!
 //! A client has its own ids for its statements, and every backend connection has the ids assigned by its server.
 //! Between them is a [`Prepared`]: one for all clients of a worker that have prepared the same text in the same state,
@@ -16,8 +16,7 @@ use narrows_sql::Statement;
 use crate::hash::{self, AsTheyAre};
 use crate::state::SharedState;
 
-/// What makes two statements the same for a server: the account, the text, and the state. A hash of all these; see
-/// [`hash::wide`].
+/// The identity of a statement for a server: a hash of the account, the text, and the state; see [`hash::wide`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity(u128);
 
@@ -50,33 +49,33 @@ impl Hash for Identity {
     }
 }
 
-/// A map by identities.
+/// A map with identities as keys.
 pub type ByIdentity<T> = HashMap<Identity, T, AsTheyAre>;
 
-/// A prepared statement, independent of who prepared it.
+/// A prepared statement, independent of the client that prepared it.
 #[derive(Debug)]
 pub struct Prepared {
     /// Its identity.
     pub identity: Identity,
     /// The id shown to operators.
     pub number: u64,
-    /// Whose it is.
+    /// The user who prepared it.
     pub username: Box<str>,
-    /// The state it was prepared in.
+    /// The state in which it was prepared.
     pub state: SharedState,
-    /// Its text, as sent to servers.
+    /// The text, as sent to servers.
     pub text: Box<[u8]>,
-    /// What the text says.
+    /// The result of lexing the text.
     pub statement: Statement,
-    /// Columns of its result, as last reported by a server.
+    /// The number of columns in its result, as last reported by a server.
     pub columns: AtomicU16,
-    /// Its placeholders.
+    /// The number of its placeholders.
     pub params: AtomicU16,
     /// What a server derived from its parameters in its last use by clients.
     pub derived: AtomicU64,
     /// How many times clients have it open.
     clients: AtomicU32,
-    /// Backend connections that have it prepared.
+    /// How many backend connections have it prepared.
     servers: AtomicU32,
 }
 
@@ -104,8 +103,8 @@ impl Prepared {
         })
     }
 
-    /// An execution had a result with this many columns: tables change, and servers prepare again by themselves. The
-    /// results of a `CALL` are not announced by servers in advance.
+    /// Records that an execution had a result with this many columns: tables change, and servers then prepare
+    /// statements again by themselves. For `CALL`, servers do not announce the results in advance.
     pub fn note_columns(&self, columns: u64) {
         let known = self.columns.load(Ordering::Relaxed);
         if known != 0 && columns != 0 && columns != u64::from(known) {
@@ -113,17 +112,17 @@ impl Prepared {
         }
     }
 
-    /// Its size in bytes here, independent of who has it open.
+    /// Its size in bytes in this process, however many have it open.
     pub fn bytes(&self) -> usize {
         size_of::<Prepared>() + self.text.len() + self.username.len() + REGISTERED
     }
 
-    /// Clients that have it open.
+    /// How often clients have it open.
     pub fn clients(&self) -> u32 {
         self.clients.load(Ordering::Relaxed)
     }
 
-    /// Backend connections that have it.
+    /// How many backend connections have it prepared.
     pub fn servers(&self) -> u32 {
         self.servers.load(Ordering::Relaxed)
     }
@@ -144,7 +143,7 @@ pub struct ClientShare(Arc<Prepared>);
 pub struct ServerShare(Arc<Prepared>);
 
 impl ClientShare {
-    /// One more client has it open.
+    /// Counts one more client that has it open.
     pub fn new(prepared: Arc<Prepared>) -> ClientShare {
         prepared.clients.fetch_add(1, Ordering::Relaxed);
         ClientShare(prepared)
@@ -166,7 +165,7 @@ impl std::ops::Deref for ClientShare {
 }
 
 impl ServerShare {
-    /// One more backend connection has it.
+    /// Counts one more backend connection that has it prepared.
     pub fn new(prepared: Arc<Prepared>) -> ServerShare {
         prepared.servers.fetch_add(1, Ordering::Relaxed);
         ServerShare(prepared)
@@ -187,8 +186,8 @@ impl std::ops::Deref for ServerShare {
     }
 }
 
-/// The statements that clients and backend connections of one worker hold. It owns none: a statement is dropped with
-/// its last holder.
+/// The statements that clients and backend connections of one worker hold. The registry owns none: a statement is
+/// dropped with its last holder.
 #[derive(Debug, Default)]
 pub struct Registry {
     known: RefCell<ByIdentity<Weak<Prepared>>>,
@@ -197,7 +196,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// The statement that `username` prepares under `state`.
+    /// The statement that `username` prepares in `state`.
     pub fn prepared(
         &self,
         username: &str,
@@ -221,7 +220,7 @@ impl Registry {
         prepared
     }
 
-    /// A statement of which only the beginning is known: it is never shared.
+    /// A statement of which only the beginning is known, and which is therefore never shared.
     pub fn unshared(
         &self,
         username: &str,
@@ -247,7 +246,7 @@ pub fn highest_number() -> u64 {
     NEXT_NUMBER.load(Ordering::Relaxed) - 1
 }
 
-/// Statements that clients or backend connections of the process hold.
+/// The number of statements that clients or backend connections of the process hold.
 pub fn living() -> u64 {
     LIVING.load(Ordering::Relaxed)
 }
@@ -256,10 +255,10 @@ static LIVING: AtomicU64 = AtomicU64::new(0);
 
 static NEXT_NUMBER: AtomicU64 = AtomicU64::new(1);
 
-/// Bytes of a statement's place in the table of its worker: identity, pointer, and what an allocation costs.
+/// The size of a statement's entry in the worker's table: identity, pointer, and the overhead of an allocation.
 const REGISTERED: usize = 16 + 8 + 16;
 
-/// Bytes that are kept of a text that was not read.
+/// How many bytes are kept of a text that was not read.
 const SHOWN: usize = 256;
 
 /// The registry is swept when it has this many entries more than twice the live ones.

@@ -1,7 +1,7 @@
 //! The data plane's part of the query log: the outcome of each statement, passed to the writer.
 //!
-//! The control plane writes. The queue between them is bounded, and if it is full, records are dropped and counted: no
-//! statement waits for a disk.
+//! The control plane writes the log. The queue between them is bounded; if it is full, records are dropped and counted:
+//! no statement waits for a disk.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,35 +13,35 @@ use crate::rows::{HostgroupId, Variables};
 /// One statement and its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The command: `COM_QUERY` and its like.
+    /// The name of the command, such as `COM_QUERY`.
     pub event: &'static str,
     /// The id of the session, as used by `KILL`.
     pub thread_id: u32,
     /// The user.
     pub username: String,
-    /// In which schema; empty: none.
+    /// The current schema; empty if none.
     pub schemaname: Vec<u8>,
-    /// From where: address and port.
+    /// The client's address and port.
     pub client: String,
-    /// Hash of its digest text, if digests are computed.
+    /// The hash of the digest text, if digests are computed.
     pub digest: Option<u64>,
-    /// Its text.
+    /// The text of the statement.
     pub query: Vec<u8>,
-    /// Where it ran.
+    /// The hostgroup that ran the statement.
     pub hostgroup: HostgroupId,
-    /// On which server; `None`: it reached none.
+    /// The server that ran the statement; `None` if it reached none.
     pub server: Option<String>,
-    /// When it came.
+    /// When the statement arrived.
     pub began: SystemTime,
-    /// How long it took, waiting included.
+    /// How long it took, including waits.
     pub duration: Duration,
-    /// Rows changed, if the server reported it.
+    /// The number of rows changed, if the server reported it.
     pub rows_affected: Option<u64>,
-    /// The insert id that the server returned; 0: none.
+    /// The insert id that the server returned; 0 if none.
     pub last_insert_id: u64,
-    /// Rows sent, if there was a result.
+    /// The number of rows sent, if there was a result.
     pub rows_sent: Option<u64>,
-    /// Bytes sent to the client.
+    /// The number of bytes sent to the client.
     pub bytes_sent: u64,
     /// The error sent to the client.
     pub error: Option<u16>,
@@ -58,19 +58,19 @@ pub enum Message {
     Rotate,
 }
 
-/// Where and how it is written.
+/// Where and how the log is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Beginning of the files' names; empty: nothing is written.
+    /// The prefix of the files' names; empty: nothing is written.
     pub filename: String,
     /// Bytes after which the log continues in a new file.
     pub filesize: u64,
-    /// Time after which it does; zero: never.
+    /// The time after which the log continues in a new file; zero: never.
     pub interval: Duration,
 }
 
 impl Settings {
-    /// What the variables say.
+    /// The settings from the variables.
     pub fn of(variables: &Variables) -> Settings {
         Settings {
             filename: variables.eventslog_filename.clone(),
@@ -88,7 +88,7 @@ pub struct QueryLog {
 }
 
 impl QueryLog {
-    /// A log, and what its writer reads.
+    /// A log, and the receiving end of its queue for the writer.
     pub fn new() -> (QueryLog, Receiver<Message>) {
         let (sender, receiver) = sync_channel(QUEUE);
         (QueryLog { sender, dropped: Arc::default() }, receiver)
@@ -113,7 +113,7 @@ impl QueryLog {
         let _ = self.sender.send(Message::Rotate);
     }
 
-    /// Records that were dropped.
+    /// The number of records that were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What was read of recent statements: applications repeat them.
+//! The lexed forms of recent statements, because applications repeat them.
 
 use std::cell::{Cell, RefCell};
 use std::hash::BuildHasher;
@@ -7,29 +7,29 @@ use std::rc::Rc;
 use hashbrown::DefaultHashBuilder;
 use narrows_sql::Statement;
 
-/// What was read of one text.
+/// The lexed form of one text.
 #[derive(Debug)]
 pub struct ReadText {
     text: Box<[u8]>,
-    /// What it is, where backslashes escape.
+    /// The statement, if backslashes escape.
     pub statement: Statement,
-    /// Its digest, where digests are computed.
+    /// The digest, if digests are computed.
     pub digest: Option<TextDigest>,
 }
 
 /// A digest as rules, the firewall and the figures need it.
 #[derive(Debug)]
 pub struct TextDigest {
-    /// Its text.
+    /// The digest text.
     pub text: Box<[u8]>,
-    /// The hash of that.
+    /// The hash of the digest text.
     pub hash: u64,
-    /// Whether it does not represent the whole statement.
+    /// Whether the digest does not represent the whole statement.
     pub is_cut: bool,
 }
 
 impl ReadText {
-    /// What was read of `text`.
+    /// The lexed form of `text`.
     pub fn new(text: &[u8], statement: Statement, digest: Option<TextDigest>) -> ReadText {
         ReadText { text: text.into(), statement, digest }
     }
@@ -39,21 +39,21 @@ impl ReadText {
     }
 }
 
-/// Recent texts of one worker, each at the place that its hash gives. A text is kept when it comes a second time, and takes the
-/// place of another one only if it came twice since that one. The hash has a random key per process, and texts are compared byte
-/// by byte.
+/// Recent texts of one worker, each at the place that its hash determines. A text is kept when it arrives a second
+/// time, and replaces another one only if it has arrived twice since that one. The hash has a random key per process,
+/// and texts are compared byte by byte.
 #[derive(Debug)]
 pub struct RecentTexts {
     hasher: DefaultHashBuilder,
     places: RefCell<Box<[Place]>>,
-    /// Bytes of all texts and digests that are kept.
+    /// The size of all texts and digests that are kept, in bytes.
     bytes: Cell<usize>,
 }
 
 #[derive(Debug, Default)]
 struct Place {
     kept: Option<(u64, Rc<ReadText>)>,
-    /// The hash of the last text that belongs here and is not kept; 0: none.
+    /// The hash of the last text with this place that was not kept; 0 if none.
     other: u64,
 }
 
@@ -68,7 +68,7 @@ impl Default for RecentTexts {
 }
 
 impl RecentTexts {
-    /// What is kept of `text`, or what `read` reads if it comes a second time.
+    /// The kept form of `text`, or the result of `read` if it arrives a second time.
     pub fn get(&self, text: &[u8], read: impl FnOnce() -> ReadText) -> Option<Rc<ReadText>> {
         if text.len() > LONGEST_TEXT {
             return None;
@@ -103,13 +103,13 @@ impl RecentTexts {
     }
 }
 
-/// Places for texts.
+/// The number of places.
 const PLACES: usize = 1_024;
 
-/// Bytes of the longest text that is kept.
+/// The maximum length of a text that is kept, in bytes.
 const LONGEST_TEXT: usize = 4_096;
 
-/// Bytes of all texts and digests that are kept on one worker.
+/// The maximum size of all texts and digests that one worker keeps, in bytes.
 const MOST_BYTES: usize = 1 << 20;
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::runtime::LocalOptions;
 
 pub use instant::Instant;
 pub use tokio::select;
@@ -47,8 +48,9 @@ pub fn mailbox<T>() -> (MailboxSender<T>, MailboxReceiver<T>) {
 /// # Errors
 /// If the runtime cannot be created (no file descriptor left).
 pub fn block_on<T>(main: impl Future<Output = T>) -> io::Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().event_interval(61).build()?;
-    Ok(tokio::task::LocalSet::new().block_on(&runtime, main))
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let runtime = builder.enable_all().event_interval(61).build_local(LocalOptions::default())?;
+    Ok(runtime.block_on(main))
 }
 
 /// The addresses of a host name, from the system's resolver, on a thread that may block.

@@ -1,4 +1,4 @@
-//! Lines that each worker logs at most once a minute.
+//! Log lines that each worker writes at most once a minute.
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The configuration of the data plane: plain rows as operators write them, and the immutable [`Snapshot`]
-//! that is compiled from them once and then only read.
+//! The configuration of the data plane: plain rows as operators write them, and the immutable [`Snapshot`], which is
+//! compiled from them once and then only read.
 
 mod attributes;
 mod login;
@@ -54,7 +54,7 @@ pub struct Rows {
     pub ssl_params: Vec<SslParamsRow>,
     /// Keys and certificates.
     pub tls: SharedTls,
-    /// Host names of servers, as far as they were resolved.
+    /// The resolved host names of servers.
     pub names: Names,
 }
 
@@ -69,17 +69,17 @@ pub struct Snapshot {
     pub hostgroups: BTreeMap<HostgroupId, Arc<Hostgroup>>,
     /// The query rules.
     pub rules: Arc<RuleSet>,
-    /// Which statements accounts may send, if that is checked.
+    /// The statements that accounts may send, if the firewall is on.
     pub firewall: Arc<Firewall>,
-    /// Where reads of a hostgroup may go.
+    /// The reader hostgroup of each writer hostgroup.
     pub readers: HashMap<HostgroupId, HostgroupId>,
     /// Keys and certificates.
     pub tls: SharedTls,
-    /// The forms that passwords are kept in: what unknown users are made to look like.
+    /// The stored forms of passwords in use: logins of unknown users imitate them.
     pub password_forms: Vec<Form>,
 }
 
-/// The configuration as held by one worker: cloning it counts in a cell, without atomics.
+/// The configuration as held by one worker: cloning it only increments a plain counter, without atomics.
 pub type LocalSnapshot = Rc<Arc<Snapshot>>;
 
 /// The configuration that is in force on one worker.
@@ -87,17 +87,17 @@ pub type LocalSnapshot = Rc<Arc<Snapshot>>;
 pub struct InForce(RefCell<LocalSnapshot>);
 
 impl InForce {
-    /// This one is.
+    /// Puts this configuration into force.
     pub fn new(snapshot: Arc<Snapshot>) -> InForce {
         InForce(RefCell::new(Rc::new(snapshot)))
     }
 
-    /// The configuration. Cheap: uses no atomics.
+    /// The configuration. Cheap, because no atomics are used.
     pub fn get(&self) -> LocalSnapshot {
         Rc::clone(&self.0.borrow())
     }
 
-    /// Replaces it.
+    /// Replaces the configuration.
     pub fn replace(&self, snapshot: Arc<Snapshot>) {
         self.0.replace(Rc::new(snapshot));
     }
@@ -106,22 +106,22 @@ impl InForce {
 /// A user, ready for logins.
 #[derive(Debug)]
 pub struct Account {
-    /// Its configuration.
+    /// The row of the user.
     pub row: UserRow,
-    /// Its passwords, any of which is accepted; what logins reveal about them outlives snapshots.
+    /// The passwords, any of which is accepted; what logins reveal about them outlives snapshots.
     pub credentials: Arc<[Credential]>,
-    /// What its clients need besides a password.
+    /// The requirements for its clients besides a password.
     pub login: LoginAttributes,
     /// How its reads are distinguished from writes.
     pub split: Split,
-    /// Its client connections, over all workers; outlives snapshots.
+    /// The number of client connections, over all workers; outlives snapshots.
     pub connections: Arc<AtomicU32>,
 }
 
 /// Why rows cannot be compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// A row of the whitelist is not usable.
+    /// A row of the whitelist cannot be used.
     #[error("firewall rule of user {username:?}: {source}")]
     Firewall {
         /// The account of the row.
@@ -129,10 +129,10 @@ pub enum CompileError {
         /// What is wrong with it.
         source: crate::rules::RuleError,
     },
-    /// A rule is not usable.
+    /// A rule cannot be used.
     #[error("query rule {rule_id}: {source}")]
     Rule {
-        /// The rule.
+        /// The id of the rule.
         rule_id: i64,
         /// What is wrong with it.
         source: crate::rules::RuleError,
@@ -140,7 +140,7 @@ pub enum CompileError {
 }
 
 impl Snapshot {
-    /// The same with other keys and certificates.
+    /// The same snapshot with other keys and certificates.
     pub fn with_tls(&self, tls: SharedTls) -> Snapshot {
         let server = |server: &Arc<Server>| {
             let (row, figures) = (server.row.clone(), Arc::clone(&server.figures));
@@ -170,7 +170,7 @@ impl Snapshot {
         self.variables.multiplexing && here()
     }
 
-    /// Why what runs on a server is cut off, if it is.
+    /// Why statements on a server are cut off, if they are.
     pub fn cuts_off(&self, server: &Server, in_transaction: bool) -> Option<&'static str> {
         let (hostgroup, server) = self.as_known_here(server)?;
         let status = server.row.status;
@@ -184,7 +184,7 @@ impl Snapshot {
         is_overfull.then_some("more servers of its hostgroup are ONLINE than max_num_online_servers")
     }
 
-    /// Whether a draining server's time is over, so that what runs there must be cut off.
+    /// Whether the time of a draining server is over, so that its statements must be cut off.
     pub fn has_overdue(&self) -> bool {
         !self.variables.offline_soft_timeout.is_zero()
             && self.hostgroups.values().flat_map(|it| &it.servers).any(|server| self.is_overdue(server))
@@ -200,15 +200,15 @@ impl Snapshot {
         self.as_known_here(server).is_some_and(|(hostgroup, server)| hostgroup.may_use(server))
     }
 
-    /// Another configuration's server as it is in this one, with its hostgroup.
+    /// The server in this configuration that corresponds to one of another configuration, with its hostgroup.
     fn as_known_here(&self, server: &Server) -> Option<(&Hostgroup, &Server)> {
         let hostgroup = self.hostgroups.get(&server.row.hostgroup)?;
         let same = |other: &&Arc<Server>| Arc::ptr_eq(&other.figures, &server.figures);
         Some((hostgroup, hostgroup.servers.iter().find(same)?))
     }
 
-    /// A server was reached at `now`: ends its shun and, depending on `mysql-unshun_algorithm`, also that of the same
-    /// host and port in other hostgroups. Returns those that are back.
+    /// Records that a server was reached at `now`: ends its shun and, depending on `mysql-unshun_algorithm`, also that
+    /// of the same host and port in other hostgroups. Returns the servers that are back.
     pub fn end_shuns<'a>(&'a self, server: &'a Server, now: Duration) -> Vec<&'a Server> {
         if !server.figures.shun.end(now) {
             return Vec::new();
@@ -256,7 +256,7 @@ impl Snapshot {
     }
 }
 
-/// The active users; those of `previous` keep what is known about their passwords and how many clients they have.
+/// The active users; those in `previous` keep what is known about their passwords, and their number of clients.
 fn compile_users(rows: Vec<UserRow>, previous: Option<&Snapshot>) -> HashMap<Vec<u8>, Arc<Account>> {
     let users = rows.into_iter().filter(|user| user.active).map(|row| {
         let name = row.username.clone().into_bytes();
@@ -308,7 +308,7 @@ fn compile_hostgroups(
     hostgroups.into_iter().map(|(id, hostgroup)| (id, Arc::new(hostgroup.counted()))).collect()
 }
 
-/// The server of a row; `before` is the same one as it was until now.
+/// The server of a row; `before` is the same server in the previous configuration.
 fn compile_server(row: &ServerRow, rows: &Rows, before: Option<&Server>) -> Server {
     let mut server = Server::new(row.clone(), rows.tls.clone());
     server.addresses = rows.names.of(&server.row.hostname, server.row.port);
@@ -325,7 +325,8 @@ fn compile_server(row: &ServerRow, rows: &Rows, before: Option<&Server>) -> Serv
     server
 }
 
-/// The rules of `previous` where they have not changed: workers' caches about them, and their hits, are kept.
+/// The rules, which are those of `previous` if nothing has changed: workers' caches about them, and their hits, are
+/// kept.
 fn compile_rules(rows: &Rows, previous: Option<&Snapshot>) -> Result<Arc<RuleSet>, CompileError> {
     let iterations = rows.variables.query_processor_iterations;
     let same = |previous: &&Snapshot| previous.rules.is_of(&rows.rules, &rows.fast_routing, iterations);
@@ -336,7 +337,7 @@ fn compile_rules(rows: &Rows, previous: Option<&Snapshot>) -> Result<Arc<RuleSet
     compiled.map(Arc::new).map_err(|(rule_id, source)| CompileError::Rule { rule_id, source })
 }
 
-/// The passwords of an account; those it had before are kept, with what is known about them.
+/// The passwords of an account; unchanged ones are kept, with what is known about them.
 fn credentials(
     password: &str,
     login: &LoginAttributes,
@@ -359,7 +360,7 @@ fn forms(users: &HashMap<Vec<u8>, Arc<Account>>) -> Vec<Form> {
             forms.push(form);
         }
     }
-    // In a fixed order, because otherwise a name's form would change with the users.
+    // In a fixed order, because otherwise the form that a name gets would change with the users.
     forms.sort_by_key(|form| format!("{form:?}"));
     forms
 }

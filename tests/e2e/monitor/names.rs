@@ -61,7 +61,7 @@ fn connections_follow_a_name_that_moves_and_stay_when_it_is_lost() {
         config = config.variable(&format!("monitor_local_dns_cache_{name}"), "50");
     }
     let narrows = Narrows::start(&hosts.program(), &config);
-    narrows.wait_for_log(0, |line| line.contains("127.0.0.1") && line.contains("had not before"));
+    narrows.wait_for_log(0, |line| line.contains("127.0.0.1") && line.contains("has new addresses"));
     let mut client = narrows.client();
     let who = |client: &mut RawClient| client.query(STATEMENT).cell().expect("an answer");
     assert_eq!(who(&mut client), "old");
@@ -70,7 +70,7 @@ fn connections_follow_a_name_that_moves_and_stay_when_it_is_lost() {
     old.wait_for("DO 1");
 
     hosts.set("127.0.0.2 db.test");
-    narrows.wait_for_log(0, |line| line.contains("127.0.0.2") && line.contains("had not before"));
+    narrows.wait_for_log(0, |line| line.contains("127.0.0.2") && line.contains("has new addresses"));
     let begun = Instant::now();
     while who(&mut client) == "old" {
         assert!(begun.elapsed() < DEADLINE, "it stays where it was: {}", narrows.log());

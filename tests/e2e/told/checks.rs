@@ -80,7 +80,7 @@ fn the_status_tells_what_an_operator_wants_to_know_first() {
     assert_eq!(value("Narrows_state"), "serving");
     assert!(value("Narrows_listeners").contains(&narrows.port().to_string()));
     assert!(value(&format!("Narrows_server_3_127.0.0.1:{}", server.port())).starts_with("ONLINE"));
-    assert_eq!(value("Narrows_monitor"), "off: nobody checks servers");
+    assert_eq!(value("Narrows_monitor"), "off: servers are not checked");
     assert_eq!(value("Narrows_settings_without_effect"), "mysql-auditlog_filename");
     value("Narrows_uptime_s").parse::<u64>().expect("a number of seconds");
     run(&mut admin, &["PROXYSQL PAUSE"]);

@@ -88,7 +88,7 @@ fn each_load_warns_of_rows_that_do_not_go_together() {
         &["UPDATE mysql_query_rules SET match_digest = 'a'", "LOAD MYSQL QUERY RULES TO RUNTIME"],
     );
     run(&mut admin, &["SET mysql-query_digests = false"]);
-    let expected = "rule 5: digest and match_digest are not asked while mysql-query_digests is false: it matches whatever else it says";
+    let expected = "rule 5: digest and match_digest are ignored while mysql-query_digests is false; only other conditions apply";
     assert_eq!(warnings(&mut admin, "LOAD MYSQL VARIABLES TO RUNTIME"), [expected]);
     run(&mut admin, &["SET mysql-query_digests = true", "SET mysql-auto_read_write_split = true"]);
     let found = warnings(&mut admin, "LOAD MYSQL VARIABLES TO RUNTIME");
@@ -137,7 +137,7 @@ fn each_load_warns_of_values_that_are_accepted_and_do_nothing() {
         (
             "SET mysql-auto_read_write_split_functions = 'f;g'",
             "LOAD MYSQL VARIABLES TO RUNTIME",
-            "auto_read_write_split_functions: passed over: \"f;g\" is no name of a function",
+            "auto_read_write_split_functions: ignored: \"f;g\" is not a function name",
             "SET mysql-auto_read_write_split_functions = ''",
         ),
         (

@@ -52,7 +52,7 @@ pub fn put_eof(out: &mut Vec<u8>, sequence: &mut u8) {
 /// Sends rows, and frees their memory as the client reads them. Gives up on a client that reads nothing for a while.
 ///
 /// # Errors
-/// The socket's, or that the client has read nothing.
+/// The socket's error, or a timeout if the client reads nothing.
 pub async fn send_rows(stream: &Stream, mut set: ResultSet) -> Result<(), ReadError> {
     let (mut out, mut sequence) = (Vec::new(), 1);
     put_columns(&mut out, &mut sequence, &set.columns);
@@ -128,8 +128,8 @@ fn put_column(payload: &mut Vec<u8>, name: &[u8]) {
     payload.extend([31, 0, 0]);
 }
 
-/// How many bytes are written at once.
+/// The number of bytes written at once.
 const WRITTEN_AT_ONCE: usize = 256 * 1024;
 
-/// How long a client may take to read them, like a server's `net_write_timeout`.
+/// How long a client may take to read that many bytes, like a server's `net_write_timeout`.
 const PROGRESS_TIME: Duration = Duration::from_secs(60);

@@ -24,7 +24,7 @@ impl Budget {
     /// Memory for an answer of this many bytes.
     ///
     /// # Errors
-    /// There is none: others have to read theirs first. A short answer is always sent.
+    /// If none is left until other clients have read their answers. A short answer is always sent.
     pub fn take(self: &Rc<Budget>, role: Role, bytes: usize) -> Result<Share, Refusal> {
         let fits = match role {
             Role::Admin => self.all.get() + bytes <= MOST,
@@ -60,10 +60,10 @@ impl Drop for Share {
     }
 }
 
-/// Total bytes of all answers: two of the largest.
+/// The limit in bytes for all answers together: two of the largest size.
 const MOST: usize = 256 << 20;
 
-/// Total bytes for statistics users: one of the largest answers, so that as much is left for administrators.
+/// The limit in bytes for statistics users: one of the largest size, so that as much is left for administrators.
 const MOST_OF_STATISTICS: usize = 128 << 20;
 
 /// An answer of up to this many bytes is not counted; if every possible session has one, they take 64 MiB.

@@ -19,9 +19,9 @@ use super::settings::AdminSettings;
 /// Messages to the admin thread.
 #[derive(Debug)]
 pub enum Order {
-    /// These settings are for sessions that begin from now on.
+    /// Use these settings for sessions that begin from now on.
     Settings(Box<AdminSettings>),
-    /// Listen on exactly these interfaces; `new` are those that are new.
+    /// Listen on exactly the `wanted` interfaces; `new` has listeners for those that were not listened on before.
     Listen {
         /// The interfaces, as configured.
         wanted: Vec<String>,
@@ -71,7 +71,7 @@ impl Entrance {
             match listener.accept().await {
                 Ok(socket) => self.serve(socket.into()),
                 Err(error) => {
-                    // Usually out of descriptors: others will close theirs.
+                    // Usually file descriptors have run out; other sessions will close theirs.
                     tracing::warn!(%error, "cannot accept an administrator");
                     sleep(ACCEPT_PAUSE).await;
                 }
@@ -100,8 +100,8 @@ impl Entrance {
     }
 }
 
-/// Starts the thread that serves administrators, whose statements go to `control`; it ends when the sender of messages
-/// is gone.
+/// Starts the thread that serves administrators, whose statements go to `control`; the thread ends when the returned
+/// sender is dropped.
 ///
 /// # Errors
 /// If the thread cannot be started.
@@ -131,8 +131,8 @@ async fn obey(door: Door, mut mailbox: MailboxReceiver<Order>) {
     }
 }
 
-/// The ids of admin sessions, which a client needs to interrupt its statement (`KILL QUERY`), are never used for client
-/// sessions in the life of a process.
+/// The first id of an admin session, which a client needs to interrupt its statement (`KILL QUERY`). Client sessions
+/// never reach it in the life of a process.
 const FIRST_ID: u32 = 1 << 31;
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

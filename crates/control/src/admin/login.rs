@@ -22,7 +22,7 @@ use crate::store::Role;
 /// A logged-in user, and how the login was done.
 #[derive(Debug)]
 pub struct Login {
-    /// The name.
+    /// The user's name.
     pub user: String,
     /// The user's role.
     pub role: Role,
@@ -48,11 +48,11 @@ pub enum LoginError {
 
 /// The identity that a client claims.
 pub struct Claim<'a> {
-    /// The name.
+    /// The user's name.
     pub user: &'a [u8],
     /// The plugin for which the client answered.
     pub plugin: Option<&'a [u8]>,
-    /// The answer.
+    /// The answer to the plugin's challenge.
     pub answer: &'a [u8],
     /// The client's capabilities.
     pub capabilities: Capabilities,
@@ -143,7 +143,7 @@ async fn greet(settings: &AdminSettings, connection_id: u32, stream: &Stream) ->
 /// Sends the OK packet that ends a login.
 ///
 /// # Errors
-/// The socket's.
+/// The socket's error.
 pub async fn send_ok(stream: &Stream, sequence: u8, capabilities: Capabilities) -> Result<(), ReadError> {
     let mut out = Vec::with_capacity(16);
     put_ok(&mut out, sequence, 0, "", 0, capabilities);
@@ -185,7 +185,7 @@ async fn hello(
     }
 }
 
-/// Sends a packet of the authentication, and takes the answer to it in.
+/// Sends an authentication packet and reads the answer to it.
 async fn ask(
     stream: &Stream,
     input: &mut Buffer,
@@ -295,7 +295,7 @@ async fn send(stream: &Stream, sequence: &mut u8, payload: &[u8]) -> Result<(), 
 /// Sends a client the reason for the refusal.
 ///
 /// # Errors
-/// Always: the refusal.
+/// Always returns the refusal.
 pub async fn refuse<T>(
     stream: &Stream,
     mut sequence: u8,

@@ -15,7 +15,7 @@ struct Seen {
 }
 
 thread_local! {
-    /// Belongs to the thread of the sessions.
+    /// Only used by the thread that runs the sessions.
     static SEEN: RefCell<Vec<Seen>> = const { RefCell::new(Vec::new()) };
 }
 

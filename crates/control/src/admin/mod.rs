@@ -1,6 +1,6 @@
 //! The admin interface: SQL over the MySQL protocol.
 //!
-//! A separate thread has the listeners and the sessions ([`listener`], [`login`], [`session`]); statements go to the
+//! A separate thread runs the listeners and the sessions ([`listener`], [`login`], [`session`]). Statements go to the
 //! control thread ([`crate::control`]) one at a time, which passes the SQL of statistics users on to another thread
 //! ([`readers`]).
 

@@ -7,20 +7,20 @@ use crate::store::Snapshot;
 /// What to do with a statement.
 #[derive(Debug)]
 pub enum Question {
-    /// Ask whether SQLite accepts it, because it resets figures. It then goes back to the control thread.
+    /// Check that SQLite accepts a statement that resets figures; it then goes back to the control thread.
     Check {
-        /// What it reads.
+        /// The data that the statement reads.
         snapshot: Snapshot,
         /// The statement.
         text: String,
     },
-    /// Its answer.
+    /// Execute it and send the answer.
     Answer {
-        /// What it reads.
+        /// The data that the statement reads.
         snapshot: Snapshot,
         /// The statement.
         text: String,
-        /// The figures that it resets.
+        /// The figures that the statement resets.
         taken: Taken,
     },
 }
@@ -40,12 +40,12 @@ impl std::fmt::Debug for Taken {
 }
 
 impl Taken {
-    /// The statement has returned them.
+    /// Discards the figures, because the statement has returned them.
     pub fn told(self) {}
 
-    /// It has not.
+    /// Restores the figures, because the statement has not returned them.
     pub fn give_back(self, observer: Option<&Observer>) {
-        // If no worker runs any more, nothing is counted.
+        // Without running workers, nothing is counted.
         if let Some(observer) = observer {
             self.0.into_iter().for_each(|give_back| give_back(observer));
         }

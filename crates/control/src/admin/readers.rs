@@ -13,7 +13,7 @@ use super::request::Request;
 pub struct Job {
     /// The question.
     pub question: Question,
-    /// Who asks.
+    /// The statement, with its sender.
     pub request: Request,
 }
 
@@ -26,10 +26,10 @@ pub enum Returned {
     NotTold(Taken),
 }
 
-/// Starts the thread; it ends when the sender is gone.
+/// Starts the thread; it ends when the returned sender is dropped.
 ///
 /// # Errors
-/// If it cannot be started.
+/// If the thread cannot be started.
 pub fn start<M: From<Returned> + Send + 'static>(control: Sender<M>) -> io::Result<Sender<Job>> {
     let (jobs, mailbox) = channel();
     std::thread::Builder::new().name("figures".to_owned()).spawn(move || run(&mailbox, &control))?;

@@ -6,30 +6,30 @@ use crate::store::{Answer, Cell, Refusal, ResultSet};
 /// The outcome of a statement.
 #[derive(Debug)]
 pub enum Reply {
-    /// It was done.
+    /// The statement succeeded.
     Answer(Answer),
-    /// It was not.
+    /// The statement failed.
     Refused(Refusal),
     /// There is no answer yet; try again after a moment.
     NotYet,
     /// The connection is closed without an answer.
     HangUp,
-    /// Another thread answers: it is SQL of a statistics user.
+    /// Another thread answers, because it is the SQL of a statistics user.
     OnFigures(Box<Question>),
 }
 
 impl Reply {
-    /// Done, with no result.
+    /// An OK without a result.
     pub fn ok() -> Reply {
         Reply::done(0, "")
     }
 
-    /// Done.
+    /// An OK with the number of affected rows.
     pub fn done(affected: u64, info: &str) -> Reply {
         Reply::Answer(Answer::Done { affected, info: info.to_owned(), warnings: Vec::new() })
     }
 
-    /// Rows of text.
+    /// A result set of texts.
     pub fn rows<C: Into<String>>(columns: impl IntoIterator<Item = C>, rows: Vec<Vec<String>>) -> Reply {
         let row =
             |row: Vec<String>| -> Vec<Cell> { row.into_iter().map(|cell| Some(cell.into_bytes())).collect() };
@@ -39,12 +39,12 @@ impl Reply {
         }))
     }
 
-    /// An error of a command.
+    /// The error of a command, in the form that ProxySQL uses.
     pub fn error(text: impl std::fmt::Display) -> Reply {
         Reply::refused(1045, "28000", format!("ProxySQL Admin Error: {text}"))
     }
 
-    /// Any error.
+    /// An error with this code and message.
     pub fn refused(code: u16, sqlstate: &'static str, message: String) -> Reply {
         Reply::Refused(Refusal { code, sqlstate, message })
     }

@@ -12,15 +12,15 @@ use crate::store::{Abandoned, Answer, Role, Warning};
 pub struct Caller {
     /// The user's role.
     pub role: Role,
-    /// Its name.
+    /// The user's name.
     pub user: String,
-    /// From where.
+    /// The client's address.
     pub host: String,
     /// The client's port.
     pub port: u16,
     /// Warnings of its last statement.
     pub warnings: Vec<Warning>,
-    /// Whether SQLite accepts its statement, as already determined.
+    /// Whether its statement has already been checked, and SQLite accepts it.
     pub is_checked: bool,
 }
 
@@ -51,9 +51,9 @@ impl Caller {
 /// A statement to be answered.
 #[derive(Debug)]
 pub struct Request {
-    /// Whose it is.
+    /// The sender of the statement.
     pub caller: Caller,
-    /// Its text.
+    /// The statement.
     pub text: Vec<u8>,
     /// When it arrived.
     pub since: Instant,

@@ -40,10 +40,10 @@ enum Next {
     End,
 }
 
-/// A command, whole.
+/// A complete command.
 enum Received {
     Command(Vec<u8>),
-    /// Longer than accepted.
+    /// The command is longer than the limit.
     TooLong,
 }
 
@@ -79,7 +79,7 @@ impl Session {
         }
     }
 
-    /// Serves the client to its end.
+    /// Serves the client until the session ends.
     pub async fn run(mut self) {
         loop {
             let limit = self.longest_statement();
@@ -181,8 +181,7 @@ impl Session {
         Ok(Next::Command)
     }
 
-    /// Makes the control thread answer a statement when it is its turn; returns rows together with the permit for their
-    /// memory.
+    /// Waits for its turn, then passes a statement to the control thread. Rows come with the permit for their memory.
     async fn ask(&mut self, text: &[u8]) -> (Reply, Option<Share>) {
         let since = Instant::now();
         loop {
@@ -198,7 +197,7 @@ impl Session {
             }
             let answer = match role {
                 Role::Admin => answer.await.ok(),
-                // They only read: a statement for which nobody waits is ended.
+                // Statistics users only read, so a statement is interrupted when its client disconnects.
                 Role::Stats => select! {
                     answer = answer => answer.ok(),
                     () = client_gone(&self.stream, &mut self.input) => None,
@@ -328,5 +327,5 @@ const KEEPALIVE: Duration = Duration::from_secs(120);
 /// How many bytes are read from a client that waits for an answer: pipelined commands are short.
 const AHEAD: usize = 16 * 1024;
 
-/// The interval at which a waiting statement is checked.
+/// The pause before a statement that cannot be answered yet is tried again.
 const ASK_AGAIN: Duration = Duration::from_millis(50);

@@ -80,7 +80,7 @@ impl AdminSettings {
 }
 
 fn add(accounts: &mut HashMap<Vec<u8>, (Role, Arc<[Credential]>)>, name: &str, password: &str, role: Role) {
-    // Nobody logs in without a password: the monitor's account on the servers does not count either.
+    // An account without a password cannot log in, not even the monitor's.
     if !name.is_empty() && !password.is_empty() {
         let credential = Credential::new(Stored::parse(password.as_bytes()));
         accounts.insert(name.as_bytes().to_vec(), (role, Arc::new([credential])));

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 pub struct Statement<'a> {
     /// As typed, without surrounding blanks and trailing semicolons: this is passed to SQLite.
     pub sql: &'a str,
-    /// The same with each run of blanks outside of quotes replaced by one: commands are recognised by this. Only the
-    /// beginning of a long one, which is not a command.
+    /// The same with each run of blanks outside of quotes replaced by one, for recognising commands. A long statement
+    /// is not a command, and is cut off.
     pub plain: Cow<'a, str>,
 }
 
@@ -162,7 +162,7 @@ fn tokens(sql: &str) -> impl Iterator<Item = Token<'_>> {
     })
 }
 
-/// How many bytes there are up to and including the closing quote; a doubled quote does not close.
+/// The length up to and including the closing quote; a doubled quote does not close.
 fn closing(text: &str, quote: char) -> usize {
     let mut from = 1;
     while let Some(at) = text[from..].find(quote) {
@@ -175,7 +175,8 @@ fn closing(text: &str, quote: char) -> usize {
     text.len()
 }
 
-/// What in `text` would make SQLite read more than one expression: a second assignment, other rows, another statement.
+/// The part of `text` that would make SQLite read more than one expression: a second assignment, other rows, another
+/// statement.
 pub fn beyond_an_expression(text: &str) -> Option<String> {
     let (mut depth, mut quote) = (0, None);
     let mut word = String::new();

@@ -1,5 +1,5 @@
-//! Whose statement is answered next. Of full users, and likewise of statistics users, one is answered at a time:
-//! accounts take turns, however many statements one of them has waiting.
+//! Whose statement is answered next. One statement of full users and one of statistics users are answered at a time:
+//! accounts take turns, however many statements each of them has waiting.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

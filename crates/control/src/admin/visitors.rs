@@ -1,4 +1,4 @@
-//! How many connections are allowed at once: those that are logging in, and those that have.
+//! How many connections are allowed at once: those that are logging in, and logged-in sessions.
 //!
 //! Anybody who can reach the port can connect, so connections that have not logged in are limited, and are closed to
 //! make room for others: first those of the address with the most of them, the oldest first. An administrator who logs
@@ -56,7 +56,7 @@ impl Visitors {
         self.logging_in.borrow_mut().retain(|one| one.id != id);
     }
 
-    /// A place for a session of an account; `None`: there is none left for it.
+    /// A place for a session of an account; `None` if there is none left for it.
     pub fn admit(self: &Rc<Visitors>, role: Role, user: &str) -> Option<Place> {
         let mut sessions = self.sessions.borrow_mut();
         let account = (role, user.to_owned());

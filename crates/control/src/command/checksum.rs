@@ -21,7 +21,7 @@ pub const VERBS: &[Verb] = &[
     },
 ];
 
-/// What can be requested, its table, the order of its rows, and whether it is on disk too.
+/// What can be requested: its name, its module, its table, and whether it is also on disk.
 const SUBJECTS: &[(&str, Module, &str, Disk)] = &[
     ("MYSQL SERVERS", Module::MysqlServers, "mysql_servers", Disk::Too),
     ("MYSQL USERS", Module::MysqlUsers, "mysql_users", Disk::Too),

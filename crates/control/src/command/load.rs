@@ -18,7 +18,7 @@ pub const VERBS: &[Verb] = &[
         pattern: "LOAD MYSQL USER <name> TO RUNTIME",
         who: Who::Admin,
         run: load_user,
-        doc: "Takes one user of memory into force, and leaves the others as they are.",
+        doc: "Loads one user from memory to runtime, and leaves the others unchanged.",
     },
     Verb {
         pattern: "LOAD|SAVE <module...>",
@@ -50,7 +50,7 @@ pub const VERBS: &[Verb] = &[
             let saved = |bytes| Reply::done(bytes as u64, &format!("File {path} is saved."));
             Some(write_config(parts.store, path).map_or_else(|reply| reply, saved))
         },
-        doc: "The same; the answer counts the bytes.",
+        doc: "Writes memory as a configuration file; the answer counts the bytes.",
     },
     Verb {
         pattern: "SELECT CONFIG FILE",
@@ -65,10 +65,10 @@ pub const VERBS: &[Verb] = &[
     },
 ];
 
-/// ProxySQL modules that do not exist here: loading nothing is no error.
+/// ProxySQL modules that do not exist here: loading them succeeds and does nothing.
 const NOTHING_THERE: &[&str] = &["CLICKHOUSE VARIABLES", "SQLITESERVER VARIABLES", "COREDUMP"];
 
-/// Directions as typed.
+/// The directions of LOAD and SAVE as typed, with their layers.
 const DIRECTIONS: &[(&str, &str, Layer, Layer)] = &[
     ("LOAD", "TO MEMORY", Layer::Disk, Layer::Memory),
     ("LOAD", "TO MEM", Layer::Disk, Layer::Memory),
@@ -113,7 +113,7 @@ fn layers<'a>(verb: &str, rest: &'a str) -> Option<(Layer, Layer, &'a str)> {
     })
 }
 
-/// What a LOAD or SAVE moves, and from where to where.
+/// The source, the destination and the module of a LOAD or SAVE.
 pub fn direction(plain: &str) -> Option<(Layer, Layer, Module)> {
     let upper = plain.to_ascii_uppercase();
     let (verb, rest) = upper.split_once(' ')?;
@@ -158,8 +158,8 @@ fn write_config(store: &mut Store, path: &str) -> Result<usize, Reply> {
             Err(Reply::error(format!("Cannot open file {path}")))
         }
         Err(error) => {
-            tracing::error!(path, %error, "the configuration file cannot be written");
-            Err(Reply::error(format!("Cannot open file {path}: {error}; what was there is left as it was")))
+            tracing::error!(path, %error, "cannot write the configuration file");
+            Err(Reply::error(format!("Cannot open file {path}: {error}; its content is unchanged")))
         }
     }
 }

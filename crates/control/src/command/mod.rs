@@ -1,4 +1,4 @@
-//! What statements mean: commands by their patterns, and everything else is SQL.
+//! Interprets statements: commands by their patterns, and everything else as SQL.
 //!
 //! Each file has the commands of one verb, as rows; a command gets the [`Parts`] that it works on, and the statement
 //! with its user as a [`Call`].
@@ -56,7 +56,7 @@ pub fn answer(parts: &mut Parts<'_>, caller: &Caller, statement: &Statement<'_>,
     sql::sql(parts, caller, statement.sql)
 }
 
-/// Whether a statement is about the warnings of the previous one, and so must leave them in place.
+/// Whether a statement reads the warnings of the previous one, which are then kept.
 pub fn asks_for_warnings(text: &[u8], reply: &Reply) -> bool {
     if !matches!(reply, Reply::Answer(Answer::Rows(_))) {
         return false;

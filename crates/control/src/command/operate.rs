@@ -15,7 +15,12 @@ pub const VERBS: &[Verb] = &[
         run: truncate,
         doc: "Empties `stats_mysql_query_digest`; the answer counts its rows.",
     },
-    Verb { pattern: "TRUNCATE TABLE <table>", who: Who::Admin, run: truncate, doc: "The same." },
+    Verb {
+        pattern: "TRUNCATE TABLE <table>",
+        who: Who::Admin,
+        run: truncate,
+        doc: "Empties the table of digests.",
+    },
     Verb {
         pattern: "PULL VERSION MYSQL SERVERS <version>",
         who: Who::Admin,
@@ -26,7 +31,7 @@ pub const VERBS: &[Verb] = &[
         pattern: "PULL VERSION MYSQL SERVERS <version> <seconds>",
         who: Who::Admin,
         run: pull_version,
-        doc: "Waits until the table of servers has that version; tells the one it has then.",
+        doc: "Waits until the table of servers has that version; returns the version that it then has.",
     },
     Verb {
         pattern: "LOGENTRY <text...>",
@@ -80,7 +85,7 @@ fn pull_version(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     Some(Reply::rows(["version"], vec![vec![version.to_string()]]))
 }
 
-/// The texts that nodes send, and what SQLite is asked for each.
+/// The statements that nodes send, with the SQL that is executed for each.
 const OF_NODES: &[(&str, &str)] = &[
     (
         "hostgroup_id, hostname, port, gtid_port, status, weight, compression, max_connections, \

@@ -14,7 +14,7 @@ macro_rules! process {
 
 pub const VERBS: &[Verb] = &[
     process!("READONLY", |parts, _| read_only(parts, true), "The admin interface refuses changes."),
-    process!("READWRITE", |parts, _| read_only(parts, false), "It accepts them again."),
+    process!("READWRITE", |parts, _| read_only(parts, false), "The admin interface accepts changes again."),
     process!("START", |parts, _| Some(parts.runtime.start()), "Serves clients again after `STOP`."),
     process!("STOP", |parts, _| Some(parts.runtime.stop()), "Ends all client sessions and serves none."),
     process!("PAUSE", |parts, _| Some(parts.runtime.pause()), "Refuses new clients; existing ones continue."),
@@ -53,7 +53,7 @@ pub const VERBS: &[Verb] = &[
     process!("COREDUMP <name>", no_core, "Refused: core files would hold passwords and keys."),
     process!("COMPRESSEDCOREDUMP", no_core, "Refused: core files would hold passwords and keys."),
     process!("COMPRESSEDCOREDUMP <name>", no_core, "Refused: core files would hold passwords and keys."),
-    process!("CLUSTER_NODE_UUID <uuid> <interface>", node, "Another node of a cluster names itself."),
+    process!("CLUSTER_NODE_UUID <uuid> <interface>", node, "Another node of a cluster announces itself."),
 ];
 
 fn read_only(parts: &mut Parts<'_>, on: bool) -> Option<Reply> {
@@ -61,7 +61,7 @@ fn read_only(parts: &mut Parts<'_>, on: bool) -> Option<Reply> {
     Some(Reply::ok())
 }
 
-/// Opens the log files again: the query log, and the program's.
+/// Reopens the log files: the query log, and the program's.
 pub fn flush_logs(runtime: &Runtime, process: &Process) -> Reply {
     runtime.rotate_query_log();
     process.reopen_log()

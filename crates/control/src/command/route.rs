@@ -1,6 +1,6 @@
 //! EXPLAIN ROUTE and SHOW PINS: where a statement would go, and what keeps sessions on their connections.
 
-use narrows_proxy::rules::SomeClient;
+use narrows_proxy::rules::OwnedClient;
 use narrows_proxy::stats::{ExplainedRoute, PinLine, RouteOutcome, RouteQuestion, wait};
 
 use super::verb::{Call, Parts, Verb, Who};
@@ -24,7 +24,7 @@ pub const VERBS: &[Verb] = &[
 ];
 
 fn explain(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
-    // As it was typed: blanks in the statement are its own.
+    // The text as typed, because blanks inside the statement matter.
     let question = narrows_sql::asked_route(call.statement.sql)?;
     let Some(observer) = parts.runtime.observer() else {
         return Some(Reply::error("no clients are served (STOP)"));
@@ -37,8 +37,12 @@ fn explain(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
         return Some(Reply::error("which user? EXPLAIN ROUTE 'statement' AS user"));
     }
     let (proxy_addr, proxy_port) = parts.runtime.first_listener();
-    let mut client =
-        SomeClient { client_addr: call.caller.host.clone(), proxy_addr, proxy_port, ..SomeClient::default() };
+    let mut client = OwnedClient {
+        client_addr: call.caller.host.clone(),
+        proxy_addr,
+        proxy_port,
+        ..OwnedClient::default()
+    };
     for (column, value) in &question.others {
         if !client.set(column, value) {
             return None;
@@ -82,8 +86,7 @@ fn lines(route: &ExplainedRoute) -> Vec<Vec<String>> {
         RouteOutcome::Answered(what) => add("answered", what.clone(), String::new()),
     }
     if let (RouteOutcome::Hostgroup(hostgroup, _), true) = (&route.outcome, route.servers.is_empty()) {
-        let why =
-            "it waits for one, until mysql-connect_timeout_server_max has passed, and fails with error 9001";
+        let why = "the statement waits until mysql-connect_timeout_server_max has passed, and fails with error 9001";
         add("no server", format!("hostgroup {hostgroup} has no server"), why.to_owned());
     }
     for server in &route.servers {

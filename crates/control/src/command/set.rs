@@ -19,13 +19,13 @@ macro_rules! ignored {
     };
 }
 
-/// What is accepted from everybody.
+/// Statements that are accepted from everybody.
 pub const IGNORED: &[Verb] = ignored!(Everybody:
     "SET NAMES*", "SET AUTOCOMMIT*", "SET CHARACTER_SET_RESULTS*", "SET SQL_AUTO_IS_NULL*", "SET SQL_SAFE_UPDATES=1*",
     "BEGIN*", "START TRANSACTION*", "COMMIT*", "ROLLBACK*",
 );
 
-/// What is accepted from full users.
+/// Statements that are accepted from full users.
 pub const IGNORED_OF_ADMINS: &[Verb] = ignored!(Admin:
     "SET SQL_QUOTE_SHOW_CREATE=1", "SET SESSION CHARACTER_SET_RESULTS*", "USE <name>", "LOCK TABLES*", "UNLOCK TABLES*",
     "/*!40014 SET*", "/*!40100 SET @@SQL_MODE=''*", "/*!40101 SET*", "/*!40103 SET*", "/*!40111 SET*",
@@ -38,7 +38,7 @@ pub const VERBS: &[Verb] = &[Verb {
     pattern: "SET <assignment...>",
     who: Who::Everybody,
     run: variable,
-    doc: "Sets a variable of memory; `LOAD MYSQL VARIABLES TO RUNTIME` takes it into force.",
+    doc: "Sets a variable in memory; `LOAD MYSQL VARIABLES TO RUNTIME` puts it into effect.",
 }];
 
 /// Drivers set variables of servers, and receive an OK as from ProxySQL. A misspelt name of ours, or one written like a
@@ -87,7 +87,7 @@ fn variable(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
         format!("UPDATE global_variables SET variable_value={value} WHERE variable_name={}", literal(name));
     // A statistics user may not set anything: the UPDATE below is refused with the reason.
     if let Some(word) = beyond_an_expression(value).filter(|_| call.caller.role == Role::Admin) {
-        // SQLite gives the best error message, without executing it.
+        // EXPLAIN gets SQLite's error message without executing the statement.
         let refused = parts.store.sql(&format!("EXPLAIN {update}")).err();
         let reply = || Reply::error(format!("near \"{word}\": syntax error"));
         return Some(refused.map_or_else(reply, Reply::Refused));

@@ -19,7 +19,7 @@ pub const VERBS: &[Verb] = &[
         "SHOW TABLES LIKE <pattern>",
         Everybody,
         |c, call| tables(c, call, "main", Some(call.word(0))),
-        "Those whose names are like that."
+        "The tables of `main` whose names match."
     ),
     show!(
         "SHOW TABLES FROM|IN <database>",
@@ -31,7 +31,7 @@ pub const VERBS: &[Verb] = &[
         "SHOW TABLES FROM|IN <database> LIKE <pattern>",
         Everybody,
         |c, call| tables(c, call, call.word(0), Some(call.word(1))),
-        "Those of a database whose names are like that."
+        "The tables of a database whose names match."
     ),
     show!("SHOW DATABASES|SCHEMAS", Everybody, databases, "The databases."),
     show!("SHOW CREATE TABLE <table>", Everybody, create_table, "How a table is defined."),
@@ -49,19 +49,19 @@ pub const VERBS: &[Verb] = &[
         "SHOW ADMIN VARIABLES",
         Everybody,
         |c, call| variables(c, call, "WHERE variable_name LIKE 'admin-%'"),
-        "Those of the admin interface."
+        "The variables of the admin interface."
     ),
     show!(
         "SHOW MYSQL VARIABLES",
         Everybody,
         |c, call| variables(c, call, "WHERE variable_name LIKE 'mysql-%'"),
-        "Those of the data plane."
+        "The variables of the data plane."
     ),
     show!(
         "SHOW VARIABLES LIKE <pattern>",
         Everybody,
         |c, call| variables_like(c, call, ""),
-        "Those whose names are like that."
+        "The variables whose names match."
     ),
     show!(
         "SHOW GLOBAL|ALL VARIABLES LIKE <pattern>",
@@ -73,15 +73,20 @@ pub const VERBS: &[Verb] = &[
         "SHOW ADMIN VARIABLES LIKE <pattern>",
         Everybody,
         |c, call| variables_like(c, call, "admin-"),
-        "Those of the admin interface whose names are like that."
+        "The variables of the admin interface whose names match."
     ),
     show!(
         "SHOW MYSQL VARIABLES LIKE <pattern>",
         Everybody,
         |c, call| variables_like(c, call, "mysql-"),
-        "Those of the data plane whose names are like that."
+        "The variables of the data plane whose names match."
     ),
-    show!("SHOW VARIABLES WHERE <condition...>", Everybody, variables_where, "Those for which that is true."),
+    show!(
+        "SHOW VARIABLES WHERE <condition...>",
+        Everybody,
+        variables_where,
+        "The variables for which the condition is true."
+    ),
     show!(
         "SHOW MYSQL STATUS",
         Everybody,
@@ -97,7 +102,7 @@ pub const VERBS: &[Verb] = &[
         "SHOW NARROWS STATUS",
         Everybody,
         |c, _| Some(stats::narrows_status(&c.sources())),
-        "The process, its servers and their checks, settings without effect, and figures that ProxySQL has none of."
+        "The process, its servers and their checks, settings without effect, and figures that ProxySQL does not have."
     ),
     show!(
         "SHOW MYSQL USERS",
@@ -148,16 +153,16 @@ pub const VERBS: &[Verb] = &[
         "SHOW PROMETHEUS METRICS",
         Everybody,
         |c, _| Some(Reply::rows(["Data"], vec![vec![stats::prometheus::text(&c.sources())]])),
-        "Figures as Prometheus reads them."
+        "All metrics in the Prometheus format."
     ),
     show!(
         "SHOW PROMETHEUS METRICS\\G",
         Everybody,
         |c, _| Some(Reply::rows(["Data"], vec![vec![stats::prometheus::text(&c.sources())]])),
-        "The same, as it is typed into clients that do not take the `\\G` away."
+        "The same metrics, for clients that send the `\\G`."
     ),
-    show!("SHOW WARNINGS", Everybody, warnings, "What the last statement passed over or changed."),
-    show!("SHOW WARNINGS LIMIT <count>", Everybody, warnings, "The same."),
+    show!("SHOW WARNINGS", Everybody, warnings, "The warnings of the last statement."),
+    show!("SHOW WARNINGS LIMIT <count>", Everybody, warnings, "The warnings of the last statement."),
 ];
 
 fn select(parts: &mut Parts<'_>, call: &Call<'_>, query: &str) -> Option<Reply> {
@@ -190,11 +195,11 @@ fn tables(parts: &mut Parts<'_>, call: &Call<'_>, database: &str, like: Option<&
     let query = format!(
         "SELECT name AS tables FROM {database}.sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%'{like}{order}"
     );
-    // Not filled: the tables are listed, their rows are not read.
+    // The tables are listed but not filled, because their rows are not read.
     Some(catalog_sql(parts, call.caller, query))
 }
 
-/// A database's name on the caller's connection: statistics users have those tables in `main`.
+/// The name of a database on the caller's connection: statistics users have the statistics tables in `main`.
 fn in_words_of<'a>(call: &Call<'_>, database: &'a str) -> &'a str {
     match call.caller.role {
         Role::Stats if database.eq_ignore_ascii_case("stats") => "main",
@@ -308,7 +313,7 @@ fn variables_like(parts: &mut Parts<'_>, call: &Call<'_>, prefix: &str) -> Optio
     variables(parts, call, &format!("WHERE variable_name LIKE '{prefix}%' AND variable_name {like}"))
 }
 
-/// A condition uses the column names of the answer; SQLite refuses anything other than a single condition.
+/// The condition uses the column names of the answer; anything other than a single condition is refused.
 fn variables_where(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let condition = call.word(0);
     if let Some(word) = beyond_an_expression(condition) {

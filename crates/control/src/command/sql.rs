@@ -11,7 +11,7 @@ use crate::store::{Refusal, Role};
 /// SQL on rows: the statistics and runtime tables that it names are filled first.
 pub fn sql(parts: &mut Parts<'_>, caller: &Caller, text: &str) -> Reply {
     if caller.role == Role::Stats {
-        // SQL that they send themselves, unlike that of `SHOW DATABASES`.
+        // A PRAGMA that the user sent, unlike the one of `SHOW DATABASES`.
         if names(text).first().is_some_and(|first| first == "pragma") {
             return Reply::error("Command not allowed");
         }
@@ -50,7 +50,7 @@ pub fn catalog_sql(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Repl
     }
 }
 
-/// SQL of a statistics user: it is not executed here, where others would wait for it.
+/// Leaves the SQL of a statistics user to another thread, so that nobody waits for it.
 fn on_figures(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Reply {
     let is_check = stats::resets(&text) && !caller.is_checked;
     let taken = match is_check {

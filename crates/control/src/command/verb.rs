@@ -16,7 +16,7 @@ pub struct Verb {
     pub pattern: &'static str,
     /// Who may use it. For others it is not a command but invalid SQL.
     pub who: Who,
-    /// Executes it; `None`: it is not this command after all.
+    /// Executes it; `None` if the statement is not this command after all.
     pub run: fn(&mut Parts<'_>, &Call<'_>) -> Option<Reply>,
     /// What it does, for operators.
     pub doc: &'static str,
@@ -61,7 +61,7 @@ impl<'a> Call<'a> {
 pub struct Parts<'a> {
     /// The configuration.
     pub store: &'a mut Store,
-    /// What runs.
+    /// The running parts of the program.
     pub runtime: &'a mut Runtime,
     /// Other nodes of a cluster.
     pub nodes: &'a mut Nodes,

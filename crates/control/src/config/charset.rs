@@ -5,7 +5,7 @@ use narrows_wire::charset::{Collation, Family};
 /// MariaDB first: its default collation of utf8mb4 also exists in MySQL.
 const FAMILIES: [Family; 2] = [Family::MariaDb, Family::MySql];
 
-/// Character sets that the protocol does not allow a session to have: their ASCII takes more than one byte.
+/// Character sets that the protocol does not allow for sessions: their ASCII takes more than one byte.
 const NOT_FOR_CLIENTS: [&str; 4] = ["ucs2", "utf16", "utf16le", "utf32"];
 
 /// The collation with that name.
@@ -30,7 +30,7 @@ pub fn default_collation(charset: &str) -> Option<&'static Collation> {
     FAMILIES.into_iter().find_map(|family| Collation::default_of(charset, family))
 }
 
-/// Whether a session can have that character set.
+/// Whether a session can use that character set.
 pub fn is_usable(charset: &str) -> bool {
     let excluded = NOT_FOR_CLIENTS.iter().any(|name| charset.eq_ignore_ascii_case(name));
     !excluded && default_collation(charset).is_some()

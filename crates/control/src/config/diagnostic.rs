@@ -10,16 +10,16 @@ use super::tree::{Document, Position};
 /// Whether a configuration with this problem can be started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Severity {
-    /// It cannot.
+    /// It cannot be started.
     Error,
-    /// It can, but something is probably a mistake.
+    /// It can be started, but something is probably a mistake.
     Warning,
 }
 
 /// One problem and its place. `Display` writes `file:line:column: error: ...`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Diagnostic {
-    /// The file it is in.
+    /// The file with the problem.
     pub file: PathBuf,
     /// The line, counted from 1; 0 for the file as a whole.
     pub line: u32,
@@ -60,37 +60,37 @@ pub enum Problem {
     Syntax(String),
     #[error("`{name}` is set twice in the same group; first in line {first}")]
     Repeated { name: String, first: u32 },
-    #[error("passed over: there is no section or key `{name}`{}", meant(.nearest))]
+    #[error("ignored: there is no section or key `{name}`{}", meant(.nearest))]
     UnknownSection { name: String, nearest: Option<&'static str> },
-    #[error("passed over: `{name}` is not read by this version of Narrows")]
+    #[error("ignored: `{name}` is not read by this version of Narrows")]
     NotRead { name: String },
     #[error("`{name}` {what}")]
     NoEffect { name: String, what: String },
-    #[error("passed over: there is no variable `{name}` in {section}{}", meant(.nearest))]
+    #[error("ignored: there is no variable `{name}` in {section}{}", meant(.nearest))]
     UnknownVariable { section: &'static str, name: String, nearest: Option<&'static str> },
-    #[error("passed over: the variable `{name}` of older releases no longer exists")]
+    #[error("ignored: the variable `{name}` of older releases no longer exists")]
     FormerVariable { name: String },
-    #[error("passed over: `{name}` cannot be set")]
+    #[error("ignored: `{name}` cannot be set")]
     FixedVariable { name: String },
-    #[error("passed over: there is no column `{name}` in {section}{}", meant(.nearest))]
+    #[error("ignored: there is no column `{name}` in {section}{}", meant(.nearest))]
     UnknownColumn { section: &'static str, name: String, nearest: Option<&'static str> },
     #[error("{name}: expected {expected}, found {found}{}", meant(.nearest))]
     Value { name: String, expected: String, found: String, nearest: Option<&'static str> },
     #[error("{section}: the column `{name}` must be given")]
     Missing { section: &'static str, name: &'static str },
-    #[error("{name} and its other name `{alias}` are both given")]
+    #[error("{name} and its alias `{alias}` are both given")]
     BothNames { name: &'static str, alias: &'static str },
     #[error("{name}: the expression does not compile, at character {character}: {reason}")]
     Expression { name: String, character: usize, reason: String },
     #[error("{name}: the expression does not compile: {reason}")]
     ExpressionTooLarge { name: String, reason: String },
-    #[error("{section}: {key} is there twice; first in line {first}")]
+    #[error("{section}: duplicate {key}; first in line {first}")]
     DuplicateRow { section: &'static str, key: String, first: u32 },
     #[error("{name}: {address} is also listened on by {other}")]
     DuplicateAddress { name: String, address: String, other: String },
     #[error("replace_pattern needs a match_pattern: it replaces what match_pattern finds")]
     ReplaceWithoutMatch,
-    #[error("port 0 stands for a Unix socket, whose path hostname must be; found {hostname:?}")]
+    #[error("with port 0, hostname must be the path of a Unix socket; found {hostname:?}")]
     SocketWithoutPath { hostname: String },
     #[error("gtid_port must differ from port; both are {port}")]
     SameGtidPort { port: u16 },
@@ -120,8 +120,8 @@ pub enum Problem {
     #[error("{row}: {name} {flaw}")]
     NotAsWritten { row: String, name: String, flaw: String },
     #[error(
-        "auto_read_write_split_functions: passed over: {written:?} is no name of a function; expected name or schema.name, with \
-         commas between"
+        "auto_read_write_split_functions: ignored: {written:?} is not a function name; expected name or schema.name, separated \
+         by commas"
     )]
     NoFunction { written: String },
     #[error("{section} {key}: left out: {reason}")]
@@ -129,7 +129,7 @@ pub enum Problem {
     #[error("hostgroup {hostgroup}: every server has weight 0, so none is ever chosen")]
     NoWeight { hostgroup: i32 },
     #[error(
-        "rule {rule_id}: digest and match_digest are not asked while mysql-query_digests is false: it matches whatever else it says"
+        "rule {rule_id}: digest and match_digest are ignored while mysql-query_digests is false; only other conditions apply"
     )]
     NoDigests { rule_id: i64 },
     #[error("rule {rule_id}: replace_pattern replaces nothing: {why}")]
@@ -184,7 +184,7 @@ impl Problem {
         }
     }
 
-    /// Whether it is about something in the file that has no effect.
+    /// Whether the problem is that something in the file has no effect.
     pub fn is_passed_over(&self) -> bool {
         use Problem::*;
         matches!(
@@ -234,7 +234,7 @@ impl Problems {
     }
 }
 
-/// The problem with the name of its file.
+/// The diagnostic for a problem, with the name of its file.
 pub fn placed(files: &[PathBuf], at: Position, problem: Problem) -> Diagnostic {
     let file = files.get(at.file).cloned().unwrap_or_default();
     Diagnostic { file, line: at.line, column: at.column, problem }

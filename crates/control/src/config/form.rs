@@ -118,7 +118,7 @@ impl Form {
                     item.split_once(':')
                         .is_some_and(|(user, password)| !user.is_empty() && !password.is_empty())
                 };
-                // Without any account nobody could ever change it again.
+                // Without any account, nobody could log in to change it again.
                 items(text, ';').count() > 0 && items(text, ';').all(is_account)
             }
             Form::TableName => {

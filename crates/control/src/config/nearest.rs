@@ -4,7 +4,7 @@
 ///
 /// Near enough is one edit for every four characters of `name`, at least one and at most three.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A name of this length is not a misspelling, and the distance costs the product of both lengths.
+    // A longer name is not a misspelling, and the distance costs the product of both lengths.
     const LONGEST_NAME: usize = 100;
     if name.len() > LONGEST_NAME {
         return None;

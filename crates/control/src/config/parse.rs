@@ -11,9 +11,9 @@ pub use libconfig::ReadFile;
 /// The two syntaxes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Syntax {
-    /// That of `proxysql.cnf`.
+    /// The syntax of `proxysql.cnf`.
     Libconfig,
-    /// That of `narrows.toml`.
+    /// The syntax of `narrows.toml`.
     Toml,
 }
 
@@ -26,7 +26,7 @@ pub fn document(path: &Path) -> Result<Document, Vec<Diagnostic>> {
     parse(path, &text, &read_file)
 }
 
-/// Reads `text` in the syntax it is in.
+/// Parses `text` in the syntax that it is written in.
 ///
 /// A text that is valid in both syntaxes means the same in both; for a text that is valid in neither, the errors are
 /// those of the syntax that it looks like.
@@ -55,7 +55,7 @@ pub fn looks_like(text: &str) -> Syntax {
     if text.lines().any(is_head) { Syntax::Toml } else { Syntax::Libconfig }
 }
 
-/// The text of a file, or why there is none.
+/// The text of a file, or why it cannot be read.
 pub fn read_file(path: &Path) -> Result<String, String> {
     let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
     String::from_utf8(bytes).map_err(|e| {
@@ -65,7 +65,7 @@ pub fn read_file(path: &Path) -> Result<String, String> {
     })
 }
 
-/// What is wrong with a file that cannot be read.
+/// The diagnostic for a file that cannot be read.
 pub fn unreadable(path: &Path, reason: String) -> Vec<Diagnostic> {
     vec![placed(&[path.to_owned()], Position::default(), Problem::Unreadable(reason))]
 }

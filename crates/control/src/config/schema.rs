@@ -25,7 +25,7 @@ pub struct ConfigTable<R: 'static> {
 pub trait Section: Sync {
     /// Name of the section and of the admin table.
     fn name(&self) -> &'static str;
-    /// The column with a name, and whether it is a flag.
+    /// The name of the column that is called `name`, and whether it is a flag.
     fn column_of(&self, name: &str) -> Option<(&'static str, bool)>;
     /// The values of columns that a row in the file does not name.
     fn absent(&self) -> Vec<(&'static str, Absent)>;
@@ -48,7 +48,7 @@ impl<R> Section for ConfigTable<R> {
 
     fn without_effect(&self) -> Vec<(&'static str, Effect)> {
         let idle = self.columns.iter().filter(|column| column.effect != Effect::Acts);
-        // For the others, only values in a file have no effect.
+        // For unused columns, only values in a file have no effect.
         let idle = idle.filter(|column| !matches!(column.kind, ColumnKind::Unused));
         idle.map(|column| (column.name, column.effect)).collect()
     }
@@ -82,25 +82,25 @@ pub enum ColumnKind<R> {
         min: i64,
         /// Largest value.
         max: i64,
-        /// Receives it.
+        /// Stores the value in a row.
         set: fn(&mut R, i64),
     },
     /// true, false, 1 or 0.
     Flag(fn(&mut R, bool)),
     /// Text of the given form.
     Text(Form, fn(&mut R, String)),
-    /// Accepted and without effect.
+    /// The value is accepted and has no effect.
     Unused,
 }
 
 /// The value of a column that the file does not name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Absent {
-    /// It must be named.
+    /// The column must be given.
     Required,
-    /// NULL: a condition that is not checked, an action that changes nothing.
+    /// NULL: a condition that is not checked, or an action that changes nothing.
     Null,
-    /// This value.
+    /// This default value.
     Is(&'static str),
 }
 
@@ -240,7 +240,7 @@ impl<R> Column<R> {
             || self.alias.is_some_and(|alias| name.eq_ignore_ascii_case(alias))
     }
 
-    /// The remark on `value` if it has no effect, with the name of the setting.
+    /// The settings in `value` that have no effect, each with a remark.
     pub fn lacks_effect(&self, value: &NodeValue) -> Vec<(String, String)> {
         let mut lacking: Vec<(String, String)> = Vec::new();
         if let Some(what) = self.effect.lacking()

@@ -369,25 +369,25 @@ const fn column<R>(name: &'static str, kind: ColumnKind<R>, absent: Absent, doc:
 }
 
 impl<R> Column<R> {
-    /// With a second name.
+    /// Gives the column a second name.
     const fn or(mut self, alias: &'static str) -> Column<R> {
         self.alias = Some(alias);
         self
     }
 
-    /// Without effect in this version.
+    /// Marks the column as without effect in this version.
     const fn not_yet(mut self) -> Column<R> {
         self.effect = Effect::NotYet;
         self
     }
 
-    /// Without effect, because there is nothing for it to do.
+    /// Marks the column as without effect, because there is nothing for it to do.
     const fn needless(mut self, why: &'static str) -> Column<R> {
         self.effect = Effect::Needless(why);
         self
     }
 
-    /// A JSON object, from which these keys are read.
+    /// Marks the column as a JSON object from which these keys are read.
     const fn with_keys(mut self, keys: &'static [JsonKey]) -> Column<R> {
         self.keys = Some(keys);
         self

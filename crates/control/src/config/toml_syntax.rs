@@ -31,7 +31,7 @@ fn mistake(files: &[PathBuf], at: Position, message: &str) -> Diagnostic {
     placed(files, at, Problem::Syntax(message.replace('\n', ", ")))
 }
 
-/// In the order of the file, whatever the order of the table.
+/// The entries of a table, in the order of the file.
 fn entries(table: &DeTable<'_>, lines: &Lines<'_>) -> Vec<Entry> {
     let mut spanned: Vec<_> = table.iter().collect();
     spanned.sort_by_key(|(name, _)| name.span().start);

@@ -91,7 +91,7 @@ fn addresses(sections: &Sections, report: &mut Problems) {
             let Some(address) = ListenAddress::parse(written) else { continue };
             let collision = taken.iter().find(|(other, ..)| address.collides(other));
             if let Some((_, other_name, other)) = collision {
-                // The default of a variable has no position: then the other one was written.
+                // A default has no position; then the other variable was set.
                 let at = sections.variable_at(name).or_else(|| sections.variable_at(other_name));
                 let problem = Problem::DuplicateAddress {
                     name: short(name).to_owned(),
@@ -199,7 +199,7 @@ pub(crate) struct Together<'a> {
     functions: Vec<String>,
     /// Whether clients can connect over Unix sockets.
     has_sockets: bool,
-    /// If there are no servers at all, this is reported once, and not for each account and rule.
+    /// False if there are no servers at all: this is reported once, and not for each account and rule.
     wants_servers: bool,
 }
 
@@ -210,22 +210,22 @@ pub(crate) struct LikelyMistake {
     pub problem: Problem,
 }
 
-/// Which findings are asked for.
+/// The requested findings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All of them.
+    /// All findings.
     All,
-    /// Those that may come of what was loaded.
+    /// Findings that the loaded module may have caused.
     Loaded(Module),
 }
 
-/// What was found so far. Of what is not asked for nothing is computed.
+/// The findings so far. Findings that are not requested are not computed.
 struct Search {
     scope: Scope,
     found: Vec<LikelyMistake>,
 }
 
-/// The modules that findings of rows depend on.
+/// The modules that a finding may depend on.
 const VARIABLES: &[Module] = &[Module::MysqlVariables];
 const SERVERS: &[Module] = &[Module::MysqlServers];
 const USERS: &[Module] = &[Module::MysqlUsers];
@@ -237,7 +237,7 @@ const RULES_ON_VARIABLES: &[Module] = &[Module::MysqlQueryRules, Module::MysqlVa
 const RULES_ON_ALL: &[Module] = &[Module::MysqlQueryRules, Module::MysqlServers, Module::MysqlVariables];
 
 impl Search {
-    /// Whether findings that depend on `modules` are asked for.
+    /// Whether findings that depend on `modules` are requested.
     fn is_for(&self, modules: &[Module]) -> bool {
         match self.scope {
             Scope::All => true,
@@ -245,7 +245,7 @@ impl Search {
         }
     }
 
-    /// Keeps a finding that depends on `modules`, where such are asked for.
+    /// Adds a finding that depends on `modules`, if such findings are requested.
     fn add(
         &mut self,
         modules: &[Module],
@@ -311,7 +311,7 @@ impl<'a> Together<'a> {
         }
     }
 
-    /// What is probably a mistake, as far as it is asked for.
+    /// What is probably a mistake, within `scope`.
     pub fn findings(&self, scope: Scope) -> Vec<LikelyMistake> {
         let mut search = Search { scope, found: Vec::new() };
         self.functions(&mut search);
@@ -433,7 +433,7 @@ impl<'a> Together<'a> {
         }
     }
 
-    /// One line for each hostgroup: there may be as many rows as there are accounts and schemas.
+    /// Reports each hostgroup once, because there may be as many rows as there are accounts and schemas.
     fn fast_routing(&self, hostgroups: &HashSet<i32>, search: &mut Search) {
         if !search.is_for(RULES_ON_SERVERS) {
             return;
@@ -454,7 +454,7 @@ impl<'a> Together<'a> {
     }
 }
 
-/// Flags that a rule sets and no rule begins with; `chains`: the `flagIN` of active rules.
+/// Flags that a rule sets but that no rule has as `flagIN`; `chains` are the `flagIN` of active rules.
 fn rule_without_chain(index: usize, row: &RuleRow, chains: &HashSet<u32>, search: &mut Search) {
     if !search.is_for(RULES) {
         return;
@@ -505,7 +505,7 @@ fn rule_without_server(index: usize, row: &RuleRow, hostgroups: &HashSet<i32>, s
     }
 }
 
-/// What is not read in a JSON column.
+/// Reports what is not read in a JSON column.
 fn keys_not_read(
     modules: &[Module],
     place: (Of, usize, &'static str),

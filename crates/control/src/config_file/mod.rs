@@ -29,7 +29,7 @@ pub struct LoadedFile {
     pub variables: Values,
     /// The keys at the top of the file.
     pub bootstrap: Bootstrap,
-    /// What is in the file and is not read by Narrows, in the order of the file.
+    /// What Narrows does not read in the file, in the order of the file.
     pub passed_over: Vec<Diagnostic>,
     /// What is probably a mistake.
     pub warnings: Vec<Diagnostic>,
@@ -79,7 +79,7 @@ pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<LoadedFi
             ssl_params: rows(sections.ssl_params),
             // Files are read once their folder is known.
             tls: SharedTls::default(),
-            // And these are for the monitor.
+            // Only the monitor resolves names.
             names: Names::default(),
         },
         variables: sections.variables,

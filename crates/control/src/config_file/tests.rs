@@ -163,7 +163,7 @@ const WRONG: &[(&str, &str)] = &[
     ("mysql_servers=({hostname=\"\" hostgroup=0})", "1:26: error: hostname: expected non-empty text, found \"\""),
     ("mysql_servers=({hostname=\"a\" hostgroup=0 status=\"ONLIEN\"})", "1:49: error: status: expected one of ONLINE, SHUNNED, OFFLINE_SOFT, OFFLINE_HARD, found \"ONLIEN\"; did you mean `ONLINE`?"),
     ("mysql_servers=({hostname=\"a\"})", "1:16: error: mysql_servers: the column `hostgroup_id` must be given"),
-    ("mysql_servers=({hostname=\"a\" address=\"b\" hostgroup=0})", "1:30: error: hostname and its other name `address` are both given"),
+    ("mysql_servers=({hostname=\"a\" address=\"b\" hostgroup=0})", "1:30: error: hostname and its alias `address` are both given"),
     ("mysql_servers=({hostname=\"a\" hostgroup=0 port=1 port=2})", "1:49: error: `port` is set twice in the same group; first in line 1"),
     ("mysql_servers={}", "1:15: error: mysql_servers: expected a list of groups, found a group"),
     ("mysql_servers=(1)", "1:16: error: mysql_servers: expected a group, found 1"),
@@ -189,10 +189,10 @@ const WRONG: &[(&str, &str)] = &[
     ("mysql_query_rules=({rule_id=1 re_modifiers=\"CASELES\"})", "1:44: error: re_modifiers: expected some of CASELESS, GLOBAL, separated by commas, found \"CASELES\""),
     ("mysql_query_rules=({rule_id=1 attributes=\"{\"})", "1:42: error: attributes: expected JSON, or empty, found \"{\""),
     ("mysql_query_rules=({rule_id=1 replace_pattern=\"x\"})", "1:47: error: replace_pattern needs a match_pattern: it replaces what match_pattern finds"),
-    ("mysql_query_rules=({rule_id=1},\n{rule_id=1})", "2:10: error: mysql_query_rules: rule 1 is there twice; first in line 1"),
-    ("mysql_users=({username=\"a\"}\n,{username=\"a\"})", "2:12: error: mysql_users: user \"a\" is there twice; first in line 1"),
-    ("mysql_servers=({hostname=\"a\" hostgroup=0},{hostname=\"a\" hostgroup=0 port=3306})", "1:53: error: mysql_servers: server a:3306 in hostgroup 0 is there twice; first in line 1"),
-    ("mysql_servers=({hostname=\"a\" hostgroup=0 port=0})", "1:26: error: port 0 stands for a Unix socket, whose path hostname must be; found \"a\""),
+    ("mysql_query_rules=({rule_id=1},\n{rule_id=1})", "2:10: error: mysql_query_rules: duplicate rule 1; first in line 1"),
+    ("mysql_users=({username=\"a\"}\n,{username=\"a\"})", "2:12: error: mysql_users: duplicate user \"a\"; first in line 1"),
+    ("mysql_servers=({hostname=\"a\" hostgroup=0},{hostname=\"a\" hostgroup=0 port=3306})", "1:53: error: mysql_servers: duplicate server a:3306 in hostgroup 0; first in line 1"),
+    ("mysql_servers=({hostname=\"a\" hostgroup=0 port=0})", "1:26: error: with port 0, hostname must be the path of a Unix socket; found \"a\""),
     ("mysql_servers=({hostname=\"a\" hostgroup=0 gtid_port=3306})", "1:52: error: gtid_port must differ from port; both are 3306"),
 ];
 
@@ -236,7 +236,7 @@ fn warns_of_rows_and_variables_that_do_not_go_together() {
     let expected = [
         "user \"whole\": auto_read_write_split has no effect: no row of mysql_replication_hostgroups has the writer \
          hostgroup 0, and the account has no reader_hostgroup",
-        "rule 1: digest and match_digest are not asked while mysql-query_digests is false: it matches whatever else it says",
+        "rule 1: digest and match_digest are ignored while mysql-query_digests is false; only other conditions apply",
         "rule 2: replace_pattern replaces nothing: match_pattern does not have as many groups",
     ];
     assert_eq!(messages, expected, "{said}");
@@ -379,7 +379,7 @@ fn toml_errors_have_their_places_too() {
         said(text),
         "test:2:11: error: threads: expected an integer from 0 to 255, found \"x\"\n\
          test:4:1: error: mysql_servers: the column `hostgroup_id` must be given\n\
-         test:6:3: warning: passed over: there is no column `wieght` in mysql_servers; did you mean `weight`?\n"
+         test:6:3: warning: ignored: there is no column `wieght` in mysql_servers; did you mean `weight`?\n"
     );
     let broken = said("[mysql_variables]\nthreads = \n[x\n");
     assert!(broken.contains("test:2:") && broken.contains("test:3:"), "{broken}");
@@ -394,18 +394,18 @@ fn a_real_proxysql_cnf_starts_and_says_what_it_passed_over() {
     assert_eq!(
         said,
         [
-            "16: passed over: `version` cannot be set",
+            "16: ignored: `version` cannot be set",
             "17: `admin-cluster_username` has no effect in this version of Narrows",
             "18: `admin-cluster_password` has no effect in this version of Narrows",
-            "26: passed over: the variable `ping_interval_server` of older releases no longer exists",
-            "39: passed over: the variable `default_sql_mode` of older releases no longer exists",
-            "40: passed over: there is no variable `monitor_timeout` in mysql_variables",
-            "41: passed over: there is no variable `max_conections` in mysql_variables; did you mean `max_connections`?",
-            "48: passed over: there is no column `max_conn` in mysql_servers",
+            "26: ignored: the variable `ping_interval_server` of older releases no longer exists",
+            "39: ignored: the variable `default_sql_mode` of older releases no longer exists",
+            "40: ignored: there is no variable `monitor_timeout` in mysql_variables",
+            "41: ignored: there is no variable `max_conections` in mysql_variables; did you mean `max_connections`?",
+            "48: ignored: there is no column `max_conn` in mysql_servers",
             "74: `scheduler` has no effect in this version of Narrows",
             "96: `proxysql_servers` has no effect in this version of Narrows",
-            "98: passed over: there is no section or key `mysql_user`; did you mean `mysql_users`?",
-            "99: passed over: there is no section or key `house_keeping`",
+            "98: ignored: there is no section or key `mysql_user`; did you mean `mysql_users`?",
+            "99: ignored: there is no section or key `house_keeping`",
         ]
     );
     let warned = lines(&loaded.warnings);

@@ -15,7 +15,7 @@ use crate::runtime::Plane;
 /// Messages to the control thread.
 #[derive(Debug)]
 pub enum Message {
-    /// Answer this.
+    /// Answer a statement.
     Statement(Request),
     /// What the statistics users' thread sends back.
     Returned(Returned),
@@ -84,7 +84,7 @@ impl Handle {
             Err(RecvTimeoutError::Timeout) if !is_settled.swap(true, Ordering::AcqRel) => {
                 return Err(StillBusy);
             }
-            // It is being handed over; a control thread that has ended has nothing to hand over.
+            // The data plane is being handed over; a control thread that has ended has nothing to hand over.
             Err(RecvTimeoutError::Timeout) => handed.recv().ok(),
             handed => handed.ok(),
         };

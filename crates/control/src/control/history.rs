@@ -37,7 +37,7 @@ const KEPT: Duration = Duration::from_secs(7 * 86_400);
 /// How late a sample may be taken.
 pub const TICK: Duration = Duration::from_secs(1);
 
-/// When each kind was last taken.
+/// When each kind of sample was last taken.
 #[derive(Debug, Default)]
 pub struct History([Option<Instant>; KINDS.len()]);
 
@@ -60,7 +60,7 @@ impl History {
             };
             let rows = (kind.rows)(observer).into_iter().map(with_time).collect();
             match store.append(&format!("stats_history.{}", kind.table), rows, oldest) {
-                // A statistics user sees the existing samples; the next tick is soon.
+                // A statistics user is reading the samples; the next tick tries again.
                 Err(refusal) if refusal.is_locked() => *self.last_taken(index) = before,
                 Err(refusal) => {
                     tracing::warn!(table = kind.table, %refusal, "a sample of the figures is lost");

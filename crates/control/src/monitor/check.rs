@@ -17,34 +17,34 @@ use super::settings::MonitorSettings;
 
 /// A kind of check.
 pub struct Check {
-    /// Its name. The variables for its times are those that set `MonitorSettings::timing` of this name.
+    /// Its name, which is also the key of its timing in `MonitorSettings`.
     pub name: &'static str,
     /// The table of its results, in `monitor`.
     pub table: &'static str,
-    /// Whether that has a column for what was found.
+    /// Whether the table has a column for the value that a check finds.
     pub has_value: bool,
-    /// Names in `stats_mysql_global`: of checks that succeeded, and of those that failed.
+    /// The names of its counters in `stats_mysql_global`: successful checks, and failed ones.
     pub counters: (&'static str, &'static str),
-    /// Whether something is decided by it that pings say nothing of.
+    /// Whether its results have consequences that do not depend on pings.
     pub decides_without_pings: bool,
-    /// What follows from it that it fails.
+    /// The consequence of a failure, for the log.
     pub consequence: &'static str,
-    /// What of a server is checked, each by itself.
+    /// The subjects on a server that are checked separately.
     pub subjects: fn(&Target) -> Vec<Subject>,
-    /// Before the first check of a subject.
+    /// Creates the task that checks a subject.
     pub begin: fn(Subject) -> Box<dyn Task>,
 }
 
-/// What of a server is checked.
+/// What a check examines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    /// The server as such.
+    /// The server as a whole.
     Server,
-    /// Its role, as this check tells it.
+    /// Its role, as determined by these variables.
     Role(CheckType),
 }
 
-/// One check of one server, which is made again and again.
+/// The repeated check of one subject.
 pub trait Task {
     /// Checks once, within `limit`.
     fn ask<'a>(
@@ -54,16 +54,16 @@ pub trait Task {
         limit: Duration,
     ) -> Asking<'a>;
 
-    /// What has changed by the outcome.
+    /// The changes that follow from an outcome.
     fn decide(&mut self, _: &Outcome, _: &MonitorSettings, _: &Target) -> Vec<Finding> {
         Vec::new()
     }
 }
 
-/// A check that is being made.
+/// A running check.
 pub type Asking<'a> = Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 
-/// What a check has found, where its table has a column for that; or why it failed.
+/// The value that a check found, if its table has a column for it, or why the check failed.
 pub type Outcome = Result<Option<i64>, BackendError>;
 
 /// A kind of check, by its name.

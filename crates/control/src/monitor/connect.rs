@@ -1,4 +1,5 @@
-//! Trial connections: whether the monitor's account can log in, and how long that takes. They only inform.
+//! Trial connections: whether the monitor's account can log in, and how long that takes. Their results have no
+//! consequences.
 
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ pub static CHECK: Check = Check {
     begin: |_| Box::new(Connects),
 };
 
-/// Those of one server.
+/// The trial connections to one server.
 struct Connects;
 
 impl Task for Connects {

@@ -86,7 +86,7 @@ impl MonitorConnections {
         self.open_in(&SessionState::default(), limit).await
     }
 
-    /// A new connection that begins in `state`, of which the schema and the character set matter.
+    /// A new connection that begins in `state`, of which only the schema and the character set are used.
     pub async fn open_in(&self, state: &SessionState, limit: Duration) -> Result<Backend, BackendError> {
         connect(Arc::clone(&self.server), None, &self.want, state, limit).await
     }

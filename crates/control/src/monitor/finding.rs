@@ -18,9 +18,9 @@ pub enum Finding {
 /// Whether a server gets statements, according to pings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// It answers.
+    /// The server answers pings.
     Reachable,
-    /// It has missed too many pings.
+    /// The server has missed too many pings.
     Unreachable,
 }
 
@@ -47,9 +47,9 @@ pub enum Behind {
 /// Whether a server's lag is acceptable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lag {
-    /// It is.
+    /// The lag is acceptable.
     Fine,
-    /// It is not.
+    /// The lag is too high.
     TooMuch,
 }
 
@@ -58,7 +58,7 @@ pub enum Lag {
 pub struct MeasuredLag {
     /// The server's lag.
     pub behind: Behind,
-    /// Seconds allowed.
+    /// The allowed lag in seconds.
     pub limit_s: u32,
 }
 

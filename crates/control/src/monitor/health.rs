@@ -24,11 +24,11 @@ struct State {
 /// A failing check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failing {
-    /// Since when, in seconds since 1970.
+    /// When it began to fail, in seconds since 1970.
     pub since: u64,
-    /// How many times in a row.
+    /// How many times in a row it has failed.
     pub times: u64,
-    /// The last reason.
+    /// The reason for the last failure.
     pub reason: String,
     is_told: bool,
 }

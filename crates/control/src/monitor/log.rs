@@ -10,7 +10,7 @@ use super::plan::Address;
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// Of what.
+    /// The kind of check.
     pub kind: CheckKind,
     /// The server.
     pub address: Address,
@@ -18,7 +18,7 @@ pub struct Record {
     pub start_us: i64,
     /// How long it took if it succeeded, or why it failed.
     pub outcome: Result<u64, String>,
-    /// Whether the server was reached, and refused.
+    /// Whether the server was reached but refused the check.
     pub is_refused: bool,
     /// Its value: `read_only`, or the lag in seconds.
     pub value: Option<i64>,
@@ -38,14 +38,14 @@ impl CheckCounts {
         }
     }
 
-    /// How many of one kind have succeeded, and how many have failed.
+    /// How many checks of one kind have succeeded, and how many have failed.
     pub fn of(&self, kind: CheckKind) -> (u64, u64) {
         self.0.get(&kind).copied().unwrap_or_default()
     }
 }
 
 impl Record {
-    /// Its row.
+    /// The row of the result.
     pub fn row(&self) -> Vec<Value> {
         let (took, error) = match &self.outcome {
             Ok(took_us) => (i64::try_from(*took_us).unwrap_or(i64::MAX), Value::Null),

@@ -41,7 +41,7 @@ use watch::Watch;
 pub static CHECKS: [CheckKind; 4] =
     [&connect::CHECK, &ping::CHECK, &read_only::CHECK, &replication_lag::CHECK];
 
-/// The handle of the monitor; it ends when this is dropped.
+/// The handle of the monitor, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Monitor {
     plans: MailboxSender<Plan>,
@@ -67,7 +67,7 @@ impl Monitor {
         Ok(Monitor { plans })
     }
 
-    /// Gives it another plan.
+    /// Gives the monitor another plan.
     pub fn follow(&self, plan: Plan) {
         // A monitor that has ended has reported the reason.
         let _ = self.plans.send(plan);
@@ -113,5 +113,5 @@ where
 /// at once.
 const SPREAD_PER_SERVER: Duration = Duration::from_millis(10);
 
-/// The minimum, if there are few servers.
+/// The minimum spread, if there are few servers.
 const LEAST_SPREAD: Duration = Duration::from_millis(500);

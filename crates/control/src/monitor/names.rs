@@ -23,20 +23,20 @@ pub struct Resolver {
     known: RefCell<BTreeMap<String, Known>>,
     /// Wakes the resolver, because the names may have changed.
     planned: Notify,
-    /// Tells the users of these names that some addresses have changed.
+    /// Notifies the users of these names that some addresses have changed.
     pub moved: Notify,
 }
 
 #[derive(Debug)]
 struct Known {
-    /// Empty: it has not been resolved yet.
+    /// Empty if the name has not been resolved yet.
     addresses: Arc<[IpAddr]>,
     /// When to resolve it again.
     due: Instant,
 }
 
 impl Resolver {
-    /// Without any names.
+    /// A resolver without names.
     pub fn new(reports: &Rc<ReportQueue>) -> Resolver {
         Resolver {
             reports: Rc::clone(reports),
@@ -114,7 +114,7 @@ impl Resolver {
                 // Resolvers rotate the order from one answer to the next.
                 let (before, after) = (set(&entry.addresses), set(&addresses));
                 if before != after {
-                    tracing::info!(name, addresses = ?after, "a host name has addresses that it had not before");
+                    tracing::info!(name, addresses = ?after, "a host name has new addresses");
                     entry.addresses = addresses.into();
                 }
                 return;

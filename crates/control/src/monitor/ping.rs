@@ -25,11 +25,11 @@ pub static CHECK: Check = Check {
 /// The outcome of a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PingOutcome {
-    /// An answer.
+    /// The server answers.
     Answer,
     /// The server is up, but refuses the monitor's login, which says nothing about other accounts.
     Refusal,
-    /// No useful answer.
+    /// There is no useful answer.
     Silence,
 }
 
@@ -41,7 +41,7 @@ pub struct Pings {
 }
 
 impl Pings {
-    /// Counts one more; returns what changed.
+    /// Counts one more ping; returns what changed.
     pub fn after(&mut self, outcome: PingOutcome, max_failures: u32) -> Option<Reach> {
         let reach = match outcome {
             PingOutcome::Answer => {

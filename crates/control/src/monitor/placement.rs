@@ -63,7 +63,7 @@ impl Known {
 }
 
 impl Known {
-    /// All of it, for [`Known::from_json`].
+    /// The findings as JSON, for [`Known::from_json`].
     pub fn to_json(&self) -> Json {
         let role = |((address, check_type), role): (&(Address, CheckType), &ServerRole)| {
             json!([address.hostname, address.port, check_type.name(), *role == ServerRole::Writer])
@@ -96,7 +96,7 @@ impl Known {
 }
 
 impl Placement {
-    /// The configuration, with every known role.
+    /// Places the configured servers according to their known roles.
     pub fn new(
         configured: &[ServerRow],
         pairs: &[ReplicationHostgroupRow],

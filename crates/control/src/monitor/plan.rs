@@ -22,18 +22,18 @@ pub struct Address {
 /// Everything to be checked, and how.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
-    /// When and how often.
+    /// When checks run, and how often.
     pub settings: MonitorSettings,
-    /// As whom.
+    /// The monitor's login on the servers.
     pub access: MonitorLogin,
-    /// What.
+    /// The servers to be checked.
     pub targets: Vec<Target>,
 }
 
 /// How to log in to servers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct MonitorLogin {
-    /// The account.
+    /// The name of the account.
     pub username: String,
     /// Its password.
     pub password: String,
@@ -48,7 +48,7 @@ pub struct MonitorLogin {
 pub struct Target {
     /// The server.
     pub address: Address,
-    /// Whether connections use TLS, which is the case if one of its rows says so.
+    /// Whether connections use TLS: they do if any of its rows requires it.
     pub use_ssl: bool,
     /// The variables that determine its role, for each kind of pair that it is in.
     pub check_types: Vec<CheckType>,
@@ -61,14 +61,14 @@ pub struct Target {
 pub struct LagLimit {
     /// The hostgroup.
     pub hostgroup: HostgroupId,
-    /// In seconds.
+    /// The maximum lag in seconds.
     pub seconds: u32,
     /// The lag assumed for a server that does not know its own; `None`: the variable's value.
     pub when_null: Option<u32>,
 }
 
 impl Address {
-    /// The limit of a row.
+    /// The server of a row.
     pub fn of(row: &ServerRow) -> Address {
         Address { hostname: row.hostname.clone(), port: row.port }
     }

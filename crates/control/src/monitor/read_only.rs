@@ -34,7 +34,7 @@ pub static CHECK: Check = Check {
 pub enum RoleAnswer {
     /// The server has reported its role.
     Said(ServerRole),
-    /// It did not answer in time.
+    /// The server did not answer in time.
     TimedOut,
     /// The query failed.
     Failed,
@@ -48,7 +48,7 @@ pub struct Roles {
 }
 
 impl Roles {
-    /// Counts one more; returns what changed.
+    /// Counts one more check; returns what changed.
     pub fn after(&mut self, seen: RoleAnswer, max_timeouts: u32) -> Option<ServerRole> {
         let role = match seen {
             RoleAnswer::Said(role) => {
@@ -86,7 +86,7 @@ impl RoleAnswer {
     }
 }
 
-/// The checks of one server by one question.
+/// The checks of one server by one query.
 struct ReadOnly {
     check_type: CheckType,
     roles: Roles,

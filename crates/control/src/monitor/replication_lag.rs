@@ -26,9 +26,9 @@ pub static CHECK: Check = Check {
 /// The limits of one row of `mysql_servers`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LagTolerance {
-    /// Seconds allowed.
+    /// The allowed lag in seconds.
     pub seconds: u32,
-    /// Seconds assumed for [`Behind::Unknown`].
+    /// The lag in seconds that is assumed for [`Behind::Unknown`].
     pub when_null: u32,
     /// How many checks in a row must be above the limit.
     pub count: u32,
@@ -42,7 +42,7 @@ pub struct Lags {
 }
 
 impl Lags {
-    /// Counts one more; returns what changed. `None` is a failed check, which changes nothing.
+    /// Counts one more check; returns what changed. `None` is a failed check, which changes nothing.
     pub fn after(&mut self, behind: Option<Behind>, limits: LagTolerance) -> Option<Lag> {
         let seconds = match behind? {
             Behind::Seconds(seconds) => seconds,

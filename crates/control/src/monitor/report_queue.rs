@@ -23,7 +23,7 @@ pub struct ReportQueue {
     begun: Instant,
     /// Wakes waiting tasks, because their time may have changed.
     pub changed: Notify,
-    /// The right to run a check.
+    /// Permits to run checks.
     pub places: Semaphore,
     outbox: RefCell<Outbox>,
     /// Host names as last reported.
@@ -42,7 +42,7 @@ struct Outbox {
 }
 
 impl ReportQueue {
-    /// An empty one.
+    /// An empty queue.
     pub fn new(urgency: Urgency) -> ReportQueue {
         ReportQueue {
             settings: RefCell::default(),
@@ -112,7 +112,7 @@ impl ReportQueue {
     pub async fn tell<M: From<Report>>(self: Rc<ReportQueue>, control: Sender<M>) {
         loop {
             self.written.notified().await;
-            // Urgent or not, it is reported now.
+            // The report is sent now, whether or not it is urgent.
             let _ = timeout(GATHERED, self.urgent.notified()).await;
             let Outbox { records, findings, names } = self.outbox.take();
             if records.is_empty() && findings.is_empty() && names.is_none() {
@@ -122,7 +122,7 @@ impl ReportQueue {
             if control.send(Report { records, findings, names, taken }.into()).is_err() {
                 return;
             }
-            // Whether dropped or answered, the next one may be sent.
+            // Whether the signal was sent or dropped, the next report may be sent.
             let _ = wait.await;
             let outbox = self.outbox.borrow();
             self.urgency.set(!outbox.findings.is_empty() || outbox.names.is_some());

@@ -20,9 +20,9 @@ pub struct MonitorSettings {
     pub timings: BTreeMap<&'static str, Timing>,
     /// How many pings in a row must fail before a server is shunned.
     pub ping_max_failures: u32,
-    /// How many such checks in a row must time out before a server counts as read-only.
+    /// How many checks of `read_only` in a row must time out before a server counts as read-only.
     pub read_only_max_timeout_count: u32,
-    /// How many such answers in a row must be above the limit before a server is shunned.
+    /// How many checks in a row must find the lag above the limit before a server is shunned.
     pub replication_lag_count: u32,
     /// The table of pt-heartbeat, as `schema.table`; empty: the replicas' status is used.
     pub heartbeat: String,
@@ -33,12 +33,12 @@ pub struct MonitorSettings {
 }
 
 impl MonitorSettings {
-    /// When the checks of that name are made.
+    /// The timing of the check with that name.
     pub fn timing(&self, check: &str) -> Timing {
         self.timings.get(check).copied().unwrap_or_default()
     }
 
-    /// The same, to be set.
+    /// The timing of the check with that name, mutable.
     pub fn timing_mut(&mut self, check: &'static str) -> &mut Timing {
         self.timings.entry(check).or_default()
     }
@@ -47,9 +47,9 @@ impl MonitorSettings {
 /// The timing of a kind of check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timing {
-    /// From the start of one to the start of the next.
+    /// The time from the start of one check to the start of the next.
     pub interval: Duration,
-    /// How long one may take, including the connection that it may need.
+    /// How long a check may take, including the connection that it may need.
     pub timeout: Duration,
 }
 
@@ -58,8 +58,8 @@ pub struct Timing {
 pub struct NameSettings {
     /// How long an answer is valid; zero: names are resolved for each connection.
     pub ttl: Duration,
-    /// How often expired names are resolved; zero: as above.
+    /// How often expired names are resolved; zero: names are resolved for each connection.
     pub interval: Duration,
-    /// How many names wait for each that is being resolved.
+    /// How many names may wait for each name that is being resolved.
     pub queue: usize,
 }

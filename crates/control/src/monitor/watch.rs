@@ -144,7 +144,7 @@ impl Shared {
         check: CheckKind,
         ask: impl FnOnce(Duration) -> Asking<'a>,
     ) -> (Start, Outcome) {
-        // There is one as long as the report queue exists.
+        // The semaphore is never closed.
         let _place = self.reports.places.acquire().await;
         let limit = self.reports.settings().timing(check.name).timeout;
         let start = Start { at: SystemTime::now(), clock: Instant::now() };

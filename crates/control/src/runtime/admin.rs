@@ -23,7 +23,7 @@ pub struct AdminListeners {
     addresses: Vec<String>,
 }
 
-/// Why there is no admin interface.
+/// Why the admin interface cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
     /// An address cannot be listened on.
@@ -31,7 +31,7 @@ pub enum BeginError {
     Listen {
         /// The address.
         interface: String,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A thread cannot be started.
@@ -76,7 +76,7 @@ impl AdminListeners {
         &self.addresses
     }
 
-    /// Makes it listen on the current `admin-mysql_ifaces`; returns remarks.
+    /// Moves the listeners to the current `admin-mysql_ifaces`; returns remarks.
     pub fn follow(&mut self, store: &Store) -> Vec<String> {
         let mut remarks = Vec::new();
         let wanted = interfaces(store);

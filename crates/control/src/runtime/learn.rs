@@ -52,8 +52,8 @@ impl Runtime {
     fn publish_servers(&mut self, servers: Vec<ServerRow>) -> bool {
         let rows = Rows { servers, names: self.servers.names.clone(), ..self.rows.clone() };
         if let Err(error) = self.plane.publish(rows) {
-            // Only servers have changed, and no server can be a reason to refuse.
-            tracing::error!(%error, "what the monitor has found cannot be put into force");
+            // Only servers have changed, and servers are never a reason to refuse a configuration.
+            tracing::error!(%error, "cannot apply the findings of the monitor");
             return false;
         }
         true
@@ -64,7 +64,7 @@ impl Runtime {
         self.announce_latencies(&latencies);
         self.servers.latencies_us.extend(latencies);
         if let Err(refusal) = store.record(records) {
-            tracing::warn!(reason = refusal.message, "results of checks are not kept");
+            tracing::warn!(reason = refusal.message, "cannot store the results of checks");
         }
         if self.servers.purged.elapsed() < PURGE_INTERVAL {
             return;
@@ -74,7 +74,7 @@ impl Runtime {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let oldest = now.saturating_sub(settings.history.max(longest));
         if let Err(refusal) = store.forget_records_before(i64::try_from(oldest.as_micros()).unwrap_or(0)) {
-            tracing::warn!(reason = refusal.message, "old results of checks are not deleted");
+            tracing::warn!(reason = refusal.message, "cannot delete old results of checks");
         }
     }
 

@@ -29,7 +29,7 @@ impl Runtime {
         }
     }
 
-    /// Applies a candidate, and records that in the store.
+    /// Applies a candidate, and records it in the store.
     fn adopt(&mut self, store: &mut Store, module: Module, candidate: Candidate) -> Reply {
         let mut warnings = Vec::new();
         let mut rows = candidate.rows.clone();
@@ -96,7 +96,7 @@ impl Runtime {
                 loaded.tls
             }
             Err(error) => {
-                warnings.push(remark(format!("keys and certificates stay as they were: {error}")));
+                warnings.push(remark(format!("keys and certificates are unchanged: {error}")));
                 old
             }
         }
@@ -128,14 +128,14 @@ fn with_warnings(answer: Answer, more: Vec<Warning>) -> Answer {
     }
 }
 
-/// Also logs what a LOAD left out, and what has no effect.
+/// Also logs the warnings of a LOAD: what it left out, and what has no effect.
 fn log_warnings(answer: &Answer) {
     let Answer::Done { warnings, .. } = answer else { return };
     for warning in warnings.iter().take(MOST_LOGGED) {
         tracing::warn!("{}", warning.message);
     }
     if warnings.len() > MOST_LOGGED {
-        tracing::warn!(more = warnings.len() - MOST_LOGGED, "SHOW WARNINGS has the others");
+        tracing::warn!(more = warnings.len() - MOST_LOGGED, "there are more warnings; see SHOW WARNINGS");
     }
 }
 

@@ -33,7 +33,7 @@ pub use process::{End, Process};
 use servers::Servers;
 pub use servers::as_known;
 
-/// What runs.
+/// The running parts of the program.
 pub struct Runtime {
     plane: Plane,
     /// The loaded configuration.
@@ -142,7 +142,7 @@ impl Runtime {
         self.servers.version
     }
 
-    /// How many checks there were.
+    /// The number of checks, by kind.
     pub fn check_counts(&self) -> &CheckCounts {
         &self.servers.checks
     }

@@ -6,9 +6,9 @@ use narrows_proxy::tls::SharedTls;
 
 /// Whether clients are served at all.
 pub enum Plane {
-    /// They are.
+    /// Clients are served.
     Running(DataPlane),
-    /// They are not served: `PROXYSQL STOP`.
+    /// Clients are not served, because of `PROXYSQL STOP`.
     Stopped,
 }
 

@@ -1,4 +1,4 @@
-//! What only the program can do: end, and reopen its log.
+//! What only the program can do: end the process, and reopen its log.
 
 use std::io;
 
@@ -7,11 +7,11 @@ use crate::admin::reply::Reply;
 /// How the process should end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// At once.
+    /// Immediately.
     Now,
-    /// When clients have disconnected, or their time is over.
+    /// When clients have disconnected, or the drain timeout has passed.
     Orderly,
-    /// The same, and restart.
+    /// Like `Orderly`, and then restart.
     Again,
 }
 
@@ -24,7 +24,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Ends it without an answer.
+    /// Ends the process; the client receives no answer.
     pub fn end(&self, end: End) -> Reply {
         (self.on_end)(end);
         Reply::HangUp
@@ -34,7 +34,7 @@ impl Process {
     pub fn reopen_log(&self) -> Reply {
         match (self.reopen_log)() {
             Ok(()) => Reply::ok(),
-            Err(error) => Reply::error(format!("the log cannot be opened again: {error}")),
+            Err(error) => Reply::error(format!("cannot reopen the log: {error}")),
         }
     }
 }

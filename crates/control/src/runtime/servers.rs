@@ -25,7 +25,7 @@ pub(super) struct Servers {
     pub monitor: Option<Monitor>,
     pub known: Known,
     pub placement: Placement,
-    /// What the data plane has.
+    /// The servers that the data plane uses.
     pub running: Vec<ServerRow>,
     pub latencies_us: BTreeMap<Address, u64>,
     pub names: Names,
@@ -84,7 +84,7 @@ impl Servers {
         self.running = servers;
     }
 
-    /// The rows that run, or would run if the data plane did.
+    /// The rows that run, or would run if the data plane were running.
     pub fn over(&self, rows: &Rows) -> Rows {
         Rows { servers: self.running.clone(), names: self.names.clone(), ..rows.clone() }
     }
@@ -139,7 +139,7 @@ fn placement(rows: &Rows, settings: &MonitorSettings, known: &Known) -> Placemen
     Placement::new(&rows.servers, pairs, known, settings.writer_is_also_reader)
 }
 
-/// What runs if `rows` are configured and `known` is known about their servers.
+/// The rows that run if `rows` are configured and `known` is known about their servers.
 pub fn as_known(rows: &Rows, variables: &Values, known: &Known) -> Rows {
     let servers = placement(rows, &variables.for_monitor(), known).with_states(known);
     Rows { servers, ..rows.clone() }

@@ -15,7 +15,7 @@ pub fn number(value: u64) -> Value {
     Value::Integer(i64::try_from(value).unwrap_or(i64::MAX))
 }
 
-/// A number that may be negative, or larger than any figure is.
+/// A number that may be negative.
 pub fn integer(value: impl Into<i64>) -> Value {
     Value::Integer(value.into())
 }

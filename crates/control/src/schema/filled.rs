@@ -193,11 +193,11 @@ const fn over_time<const LENGTH: usize>(
 
 /// A session as the process list shows it.
 pub struct ShownProcess<'a> {
-    /// What its worker says of it.
+    /// The session, as reported by its worker.
     pub line: &'a ProcessLine,
     /// Its current hostgroup, the last one, or that of its account.
     pub hostgroup: Option<HostgroupId>,
-    /// What `mysql-show_processlist_extended` asks for.
+    /// Details as JSON, if `mysql-show_processlist_extended` is set.
     pub extended_info: Option<String>,
 }
 
@@ -210,7 +210,7 @@ impl ShownProcess<'_> {
 
 /// A node of a cluster that has announced itself.
 pub struct ClusterNode {
-    /// The identity that it gives.
+    /// The identity that it announced.
     pub uuid: String,
     /// Its address.
     pub host: String,
@@ -218,7 +218,7 @@ pub struct ClusterNode {
     pub port: u16,
     /// Its admin interface.
     pub interface: String,
-    /// When it did so last, Unix time.
+    /// When it last announced itself, in Unix time.
     pub last_seen: u64,
 }
 

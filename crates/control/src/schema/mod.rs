@@ -57,7 +57,7 @@ pub fn tables() -> impl Iterator<Item = &'static Table> {
     [configuration::TABLES, statistics::TABLES, records::TABLES].into_iter().flatten()
 }
 
-/// The table with that name in that database, and whether it is the table itself or a twin.
+/// The table that has that name in that database, as itself or as a twin.
 pub fn find(database: Database, name: &str) -> Option<&'static Table> {
     let is_called = |table: &Table| table.names_in(database).any(|twin| twin.eq_ignore_ascii_case(name));
     tables().find(|table| is_called(table))

@@ -32,7 +32,7 @@ pub enum Layer {
     Disk,
     /// The tables that operators edit.
     Memory,
-    /// What is running.
+    /// The running configuration.
     Runtime,
     /// The configuration file.
     ConfigFile,
@@ -102,7 +102,7 @@ impl Module {
         }
     }
 
-    /// Which rows of its tables are its own.
+    /// The SQL condition for the rows of its tables that belong to it.
     pub(crate) fn condition(self) -> String {
         self.prefix().map_or("1".to_owned(), |prefix| format!("variable_name LIKE '{prefix}%'"))
     }

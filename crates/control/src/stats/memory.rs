@@ -5,7 +5,7 @@ use narrows_proxy::stats::{MemoryFigures, Observer, wait};
 use super::sources::Sources;
 use crate::schema::cells::{Row, text};
 
-/// The meaning of a name.
+/// The source of a figure.
 type Figure = fn(&MemoryFigures) -> u64;
 
 /// Each name, its meaning here, and its source.

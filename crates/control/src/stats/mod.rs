@@ -33,9 +33,9 @@ struct Table {
 /// The source of rows, and the effect of reading them on the figures.
 #[derive(Clone, Copy)]
 enum Rows {
-    /// Nothing.
+    /// Reading does not change the figures.
     Copied(fn(&Sources<'_>, &Observer) -> Vec<Row>),
-    /// They are reset.
+    /// Reading resets the figures.
     Reset(fn(&Observer) -> (Vec<Row>, GiveBack)),
 }
 
@@ -69,8 +69,8 @@ const TABLES: &[Table] = &[
     copy("stats_proxysql_servers_clients_status", |sources, _| sources.nodes.rows()),
 ];
 
-/// For tables with a row per server or per address: statements that SQLite would refuse have already been refused, and
-/// no other fails for the memory of so few rows.
+/// Restores nothing, for tables with a row per server or per address: SQLite has already accepted the statement, and
+/// does not run out of memory for so few rows.
 fn not_given_back() -> GiveBack {
     Box::new(|_| {})
 }
@@ -81,7 +81,7 @@ const RESET: narrows_proxy::stats::Take = narrows_proxy::stats::Take::Reset;
 /// Tables that can be large: their copies are not kept.
 const LARGE: &[&str] = &["stats_mysql_query_digest", "stats_mysql_query_digest_reset"];
 
-/// Whether a statement resets figures. This must only happen if SQLite accepts it, which must be checked before.
+/// Whether a statement resets figures. It must first be checked that SQLite accepts the statement.
 pub fn resets(sql: &str) -> bool {
     let named = named(sql);
     let is_reset = |table: &Table| matches!(table.rows, Rows::Reset(_));

@@ -16,7 +16,7 @@ impl Nodes {
     pub fn note(&mut self, uuid: &str, caller: &Caller, interface: &str) -> Reply {
         self.0.retain(|node| node.uuid != uuid);
         if self.0.len() >= MOST_NODES {
-            return Reply::error("too many nodes have named themselves");
+            return Reply::error("too many nodes have announced themselves");
         }
         self.0.push(ClusterNode {
             uuid: uuid.to_owned(),

@@ -105,7 +105,7 @@ const METRICS: &[Metric] = &[
     ("proxysql_connpool_memory_bytes", "", Gauge, "ConnPool_memory_bytes"),
 ];
 
-/// The exposition.
+/// All metrics in the exposition format.
 pub fn text(sources: &Sources<'_>) -> String {
     let mut page = Page(String::new());
     page.head("proxysql_version_info", Gauge);
@@ -137,7 +137,7 @@ pub fn text(sources: &Sources<'_>) -> String {
     page.0
 }
 
-/// The monitor's checks: 1 if one fails.
+/// The monitor's checks: 1 for a failing one.
 fn checks(page: &mut Page, sources: &Sources<'_>) {
     const METRIC: &str = "narrows_monitor_check_failing";
     let Some(health) = sources.runtime.health(sources.store) else { return };

@@ -71,7 +71,7 @@ fn servers(observer: &Observer) -> Vec<Line> {
 /// The monitor's failing checks.
 fn checks(sources: &Sources<'_>) -> Vec<(String, String)> {
     let Some(health) = sources.runtime.health(sources.store) else {
-        return vec![("monitor".to_owned(), "off: nobody checks servers".to_owned())];
+        return vec![("monitor".to_owned(), "off: servers are not checked".to_owned())];
     };
     let failing: Vec<(String, String)> = health
         .checks()

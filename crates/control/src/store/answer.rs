@@ -10,7 +10,7 @@ use super::packed::Packed;
 /// Rows with the names of their columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ResultSet {
-    /// The names.
+    /// The names of the columns.
     pub columns: Vec<String>,
     /// The rows.
     pub rows: Packed,
@@ -19,9 +19,9 @@ pub struct ResultSet {
 /// Something that was skipped or changed, for `SHOW WARNINGS`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// An error number of MySQL.
+    /// The MySQL error number.
     pub code: u16,
-    /// What it was.
+    /// The text of the warning.
     pub message: String,
 }
 
@@ -30,19 +30,19 @@ pub struct Warning {
 pub enum Answer {
     /// Rows.
     Rows(ResultSet),
-    /// No rows.
+    /// An OK without rows.
     Done {
-        /// How many rows were changed.
+        /// The number of rows changed.
         affected: u64,
-        /// Text of the OK packet.
+        /// The text of the OK packet.
         info: String,
-        /// What was skipped.
+        /// What was skipped or changed.
         warnings: Vec<Warning>,
     },
 }
 
 impl Answer {
-    /// Done; the answer is only the number of rows changed.
+    /// An OK with only the number of rows changed.
     pub fn done(affected: u64) -> Answer {
         Answer::Done { affected, info: String::new(), warnings: Vec::new() }
     }
@@ -54,9 +54,9 @@ impl Answer {
 pub struct Refusal {
     /// The number of the error packet.
     pub code: u16,
-    /// Its SQLSTATE.
+    /// The SQLSTATE of the error packet.
     pub sqlstate: &'static str,
-    /// Its text.
+    /// The text of the error packet.
     pub message: String,
 }
 
@@ -94,7 +94,7 @@ pub fn reason(error: &rusqlite::Error) -> String {
     }
 }
 
-/// A value as text; `None`: NULL.
+/// A value as text; `None` for NULL.
 pub fn cell(value: ValueRef<'_>) -> Option<Cow<'_, [u8]>> {
     match value {
         ValueRef::Null => None,
@@ -104,8 +104,8 @@ pub fn cell(value: ValueRef<'_>) -> Option<Cow<'_, [u8]>> {
     }
 }
 
-/// 15 significant digits, and at least one after the decimal point, as older versions of SQLite and ProxySQL's write
-/// them.
+/// The number with 15 significant digits, and at least one after the decimal point, as ProxySQL and older versions of
+/// SQLite write it.
 fn real_text(real: f64) -> String {
     if real.is_infinite() {
         return if real > 0.0 { "Inf".to_owned() } else { "-Inf".to_owned() };
@@ -121,7 +121,7 @@ fn real_text(real: f64) -> String {
     format!("{}e{sign}{:02}", trim_zeros(digits), exponent.abs())
 }
 
-/// Without trailing zeros after the decimal point, except one.
+/// The number without trailing zeros after the decimal point, except one.
 fn trim_zeros(number: &str) -> String {
     let Some((whole, fraction)) = number.split_once('.') else { return format!("{number}.0") };
     let fraction = fraction.trim_end_matches('0');

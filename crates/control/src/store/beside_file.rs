@@ -1,4 +1,4 @@
-//! The differences between the configuration file and the database; only the latter counts after the first start.
+//! The differences between the configuration file and the database, which takes precedence after the first start.
 
 use std::path::Path;
 
@@ -15,10 +15,10 @@ use crate::schema;
 use crate::schema::{MODULES, Module};
 use crate::variables::Variable;
 
-/// How many rows and variables are named; for the others only their number is given.
+/// How many rows and variables are named; the others are only counted.
 const MOST_NAMED: usize = 5;
 
-/// Columns that a file does not determine.
+/// Columns whose values do not come from a file.
 const NOT_OF_A_FILE: &[(&str, &[&str])] = &[("mysql_users", &["backend", "frontend"])];
 
 impl Store {
@@ -26,7 +26,7 @@ impl Store {
     /// nothing.
     ///
     /// # Errors
-    /// SQLite's.
+    /// SQLite's error.
     pub(super) fn differences_from_file(&mut self) -> Result<Vec<String>, Refusal> {
         let Some(path) = self.file.clone() else { return Ok(Vec::new()) };
         // A file that cannot be read prevents the start, and is reported there.
@@ -38,7 +38,7 @@ impl Store {
     }
 }
 
-/// Loads only the file into memory, and compares that with the disk. The caller rolls this back.
+/// Loads only the file into memory, and compares it with the disk. The caller rolls this back.
 fn differences(connection: &Connection, document: &Document, path: &Path) -> rusqlite::Result<Vec<String>> {
     for module in MODULES {
         let condition = module.condition();

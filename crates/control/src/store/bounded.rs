@@ -12,7 +12,7 @@ use rusqlite::{Connection, Error, Result, params_from_iter};
 
 use super::guard::Guard;
 
-/// Their names and numbers of arguments: the lengths of the first two are multiplied.
+/// The names of the functions, and their numbers of arguments: the lengths of the first two arguments are multiplied.
 const FUNCTIONS: &[(&str, u8)] = &[
     ("instr", 2),
     ("replace", 3),
@@ -24,13 +24,13 @@ const FUNCTIONS: &[(&str, u8)] = &[
     ("glob", 2),
 ];
 
-/// Whether a function is one of them.
+/// Whether a function is one of [`FUNCTIONS`].
 #[cfg(test)]
 pub fn is_bounded(name: &str) -> bool {
     FUNCTIONS.iter().any(|(bounded, _)| *bounded == name)
 }
 
-/// Replaces them.
+/// Replaces the functions.
 pub fn replace(connection: &Connection, guard: &Guard) -> Result<()> {
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
@@ -76,7 +76,7 @@ pub fn replace(connection: &Connection, guard: &Guard) -> Result<()> {
     Ok(())
 }
 
-/// The same without a statement, which would take many times as long.
+/// Matches without an SQL statement, which would take many times as long.
 fn matches(name: &str, pattern: &CStr, text: &CStr) -> bool {
     // SAFETY: both texts are zero-terminated and live until it returns; nothing else is accessed.
     let difference = unsafe {
@@ -91,7 +91,7 @@ fn matches(name: &str, pattern: &CStr, text: &CStr) -> bool {
 /// The maximum length of a pattern that is matched directly: it may consist of wildcards only.
 const SHORT: usize = 1024;
 
-/// Length of a value as text.
+/// The length of a value as text.
 fn length(value: ValueRef<'_>) -> u64 {
     let bytes = match value {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),

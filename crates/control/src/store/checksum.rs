@@ -1,6 +1,6 @@
-//! Checksums of tables: equal if their rows are, whatever the order of insertion.
+//! Checksums of tables: equal if the rows are equal, whatever the order of insertion.
 //!
-//! They are ProxySQL's, so that a table can be compared with the same one there.
+//! The algorithm is ProxySQL's, so that a table can be compared with the same table there.
 
 use std::fmt;
 
@@ -23,14 +23,14 @@ impl Checksum {
         Checksum(number)
     }
 
-    /// As a number.
+    /// The checksum as a number.
     pub fn number(self) -> u64 {
         self.0
     }
 }
 
 impl fmt::Display for Checksum {
-    /// In two halves, the lower one first, as in ProxySQL.
+    /// Writes both halves, the lower one first, as in ProxySQL.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "0x{:X}{:X}", self.0 & 0xFFFF_FFFF, self.0 >> 32)
     }

@@ -27,14 +27,15 @@ const ORDER: [Module; 9] = [
     Module::ProxysqlServers,
 ];
 
-/// A file has no accounts for one side only: of two rows with the same name, the one for clients is written.
+/// A file has no accounts that are for clients only or for servers only: of two rows with the same name, the one for
+/// clients is written.
 const ACCOUNTS: &str = "frontend = 1 OR username NOT IN (SELECT username FROM main.mysql_users WHERE frontend = 1) ORDER BY rowid";
 
 impl Store {
     /// The contents of memory, as a file.
     ///
     /// # Errors
-    /// SQLite's.
+    /// SQLite's error.
     pub fn config_text(&mut self) -> Result<String, Refusal> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let now = date_and_time(i64::try_from(now).unwrap_or(0));

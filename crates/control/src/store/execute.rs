@@ -13,21 +13,21 @@ use crate::urgency::Urgency;
 /// that a client may send.
 const ANSWER_LIMIT: usize = 128 << 20;
 
-/// A connection with its hooks, and the row count that answers without rows repeat.
+/// A connection with its hooks, and the row count that answers without a count repeat.
 #[derive(Debug)]
 pub struct GuardedConnection {
     /// The connection.
     pub connection: Connection,
     guard: Guard,
     writable: bool,
-    /// Rows changed by the last statement that changed any: statements that change none return it again.
+    /// Rows changed by the last statement that changed any: statements that change none return this number again.
     affected: u64,
 }
 
 /// Whether statements may change anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// They may.
+    /// Statements may change anything.
     ReadWrite,
     /// Changes are refused.
     ReadOnly,
@@ -95,13 +95,13 @@ impl GuardedConnection {
         }
     }
 
-    /// Rows, or `None` if the statement has no columns.
+    /// Prepares and runs a statement; returns `None` if it has no columns.
     fn prepare_and_run(&self, origin: Origin, text: &str) -> Result<Option<ResultSet>, Refusal> {
         let entered = self.guard.enter(origin);
         let refusal = |error| self.refusal(error);
         let mut batch = Batch::new(&self.connection, text);
         let first = batch.next().map_err(refusal)?;
-        // SQLite takes nothing, or a comment, for a statement, and has nothing to do then.
+        // SQLite accepts an empty text or a comment as a statement, and has nothing to do then.
         let mut statement = first.ok_or_else(|| Refusal::admin("not an error"))?;
         if entered.is_transaction() {
             return Ok(None);
@@ -126,7 +126,7 @@ impl GuardedConnection {
         Ok(())
     }
 
-    /// Makes statements end sooner.
+    /// Sets a shorter time limit for statements.
     #[cfg(test)]
     pub fn limit_time(&mut self, limit: std::time::Duration) {
         self.guard.limits.time = limit;
@@ -166,7 +166,7 @@ fn fetch(
 
 fn refusal(error: rusqlite::Error, late: Late, limits: &Limits) -> Refusal {
     match error.sqlite_error_code() {
-        // SQLite takes nothing, or a comment, for a statement, and has nothing to do then.
+        // SQLite accepts an empty text or a comment as a statement, and has nothing to do then.
         Some(ErrorCode::ApiMisuse) => Refusal::admin("not an error"),
         Some(ErrorCode::AuthorizationForStatementDenied) => Refusal::admin("Command not allowed"),
         Some(ErrorCode::OperationInterrupted) => Refusal::admin(match late {
@@ -189,7 +189,7 @@ fn refusal(error: rusqlite::Error, late: Late, limits: &Limits) -> Refusal {
     }
 }
 
-const TOO_LARGE: &str = "the statement takes more memory than there is for it";
+const TOO_LARGE: &str = "the statement exceeds its memory limit";
 
 fn is_name(word: &str) -> bool {
     !word.eq_ignore_ascii_case("INTO")

@@ -1,4 +1,4 @@
-//! What runs, as bytes for the next process, which serves from it before it opens any database.
+//! The running configuration, as bytes for the next process, which serves from it before it opens any database.
 //!
 //! Rows are stored as cells of tables and values of variables, so that another version can read what it knows. The
 //! bytes contain passwords and must be kept secret.
@@ -18,7 +18,7 @@ use crate::monitor::placement::Known;
 use crate::schema::{MODULES, Module};
 use crate::variables::{self, Values, Variable};
 
-/// What ran, read back.
+/// The running configuration, read back.
 #[derive(Debug)]
 pub struct Frozen {
     pub(super) running: Running,
@@ -28,17 +28,17 @@ pub struct Frozen {
 /// Why bytes cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum FrozenError {
-    /// They are not such bytes.
-    #[error("what ran before cannot be read: {0}")]
+    /// The bytes are not valid JSON.
+    #[error("cannot read the frozen configuration: {0}")]
     Syntax(#[from] serde_json::Error),
-    /// They come from a version with a different format.
-    #[error("what ran before was written in form {found}, and this version reads form {FORM}")]
+    /// The bytes come from a version with a different format.
+    #[error("the frozen configuration has format {found}; this version reads format {FORM}")]
     Form {
-        /// The form.
+        /// The format of the bytes.
         found: u64,
     },
     /// A part is missing.
-    #[error("what ran before lacks {0}")]
+    #[error("the frozen configuration has no {0}")]
     Lacks(&'static str),
     /// The rows cannot be loaded.
     #[error(transparent)]
@@ -49,7 +49,7 @@ pub enum FrozenError {
 const FORM: u64 = 1;
 
 impl Store {
-    /// What runs, with what is known about servers.
+    /// The running configuration, with what is known about servers.
     pub fn freeze(&self, known: &Known) -> Vec<u8> {
         let value = |(variable, value): (&Variable, &variables::Value)| {
             let value = match value {
@@ -60,7 +60,7 @@ impl Store {
             (variable.name.to_owned(), value)
         };
         let table = |(name, cells): (&&str, &Cells)| {
-            // Shown are the current places of servers; stored are their configured ones.
+            // The tables show the current places of servers; stored are the configured ones.
             let configured: Cells;
             let cells = match *name {
                 "mysql_servers" => {

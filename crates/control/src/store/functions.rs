@@ -5,7 +5,7 @@ use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Result};
 
-/// Adds them to `connection`.
+/// Adds the functions to `connection`.
 pub fn add(connection: &Connection) -> Result<()> {
     let any = FunctionFlags::SQLITE_UTF8;
     let pure = any | FunctionFlags::SQLITE_DETERMINISTIC;

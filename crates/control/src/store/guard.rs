@@ -29,9 +29,9 @@ const STEPS: i32 = 100;
 /// The limits on a connection's statements.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Who sends them.
+    /// Whose statements these are.
     pub role: Role,
-    /// How long one may take.
+    /// How long a statement may take.
     pub time: Duration,
     /// Bytes of one value or row, and of one statement.
     value: i32,
@@ -46,9 +46,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Operators' statements take milliseconds, and others wait in the meantime. A value may be twice the largest
-    /// packet that a client may send, so that such a packet fits with what surrounds it. Memory is limited for the
-    /// whole process.
+    /// Administrators' statements take milliseconds, and others wait in the meantime. A value may be twice as long as
+    /// the largest packet that a client may send, so that such a packet fits with what surrounds it. Memory is limited
+    /// for the whole process.
     pub const FULL: Limits = Limits {
         role: Role::Admin,
         time: Duration::from_secs(10),
@@ -60,7 +60,7 @@ impl Limits {
     };
 
     /// The owner of such an account is trusted with figures, but not with others' time. No value in a statistics table
-    /// is nearly as long; a table may be, and sorting it takes its size again.
+    /// is nearly as long; a whole table may be, and sorting it takes its size again.
     pub const STATISTICS: Limits = Limits {
         role: Role::Stats,
         time: Duration::from_secs(2),
@@ -86,7 +86,7 @@ pub enum Origin {
 pub struct Abandoned(Arc<AtomicBool>);
 
 impl Abandoned {
-    /// From now on.
+    /// Signals it from now on.
     pub fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -111,7 +111,7 @@ pub enum Late {
 #[derive(Debug, Clone)]
 pub struct Guard {
     origin: Arc<AtomicU8>,
-    /// In microseconds since `start`.
+    /// The deadline in microseconds since `start`.
     deadline: Arc<AtomicU64>,
     transaction: Arc<AtomicU8>,
     /// Why the last statement was ended: a [`Late`].
@@ -256,7 +256,7 @@ const PRAGMAS: &[&str] = &[
     "user_version",
 ];
 
-/// Those of them whose argument selects what to read and does not set anything.
+/// The PRAGMAs among them whose argument selects what to read and does not set anything.
 const PRAGMAS_WITH_SUBJECT: &[&str] = &[
     "foreign_key_list",
     "index_info",
@@ -267,7 +267,7 @@ const PRAGMAS_WITH_SUBJECT: &[&str] = &[
     "table_xinfo",
 ];
 
-/// Functions that reach outside, or that take memory addresses.
+/// Functions that reach outside of the database, or that take memory addresses.
 const FUNCTIONS_DENIED: &[&str] = &["fts3_tokenizer", "load_extension"];
 
 /// Functions of which a single call may take time proportional to the square of its input or more, and which are not
@@ -296,11 +296,11 @@ pub fn is_denied(name: &str) -> bool {
     FUNCTIONS_DENIED.contains(&name) || FUNCTIONS_OF_FULL_USERS.contains(&name)
 }
 
-/// Allowed PRAGMAs that are forbidden to statistics users: as table-valued functions, and those that read a whole file
-/// in one step.
+/// Whether statistics users may also do this: they may not use PRAGMAs as table-valued functions, nor those that read a
+/// whole file in one step.
 fn is_of_statistics(context: &AuthContext<'_>) -> bool {
     match context.action {
-        // `SHOW DATABASES` uses this one; a PRAGMA that they send themselves has already been refused.
+        // `SHOW DATABASES` uses this PRAGMA; one that the user sent has already been refused.
         AuthAction::Pragma { pragma_name, pragma_value } => {
             pragma_name.eq_ignore_ascii_case("database_list") && pragma_value.is_none()
         }
@@ -342,7 +342,7 @@ fn is_question(name: &str, argument: Option<&str>) -> bool {
     among(PRAGMAS_WITH_SUBJECT) || (argument.is_none() && among(PRAGMAS))
 }
 
-/// Whether a table with that name would be the operator's own: in memory, and not one of ours.
+/// Whether a table with that name would be the operator's own: in memory, and not one of Narrows' tables.
 fn is_own(database: Option<&str>, name: &str) -> bool {
     let in_main = database.is_none_or(|database| database == "main" || database == "temp");
     in_main && schema::find(Database::Main, name).is_none()

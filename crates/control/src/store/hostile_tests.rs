@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::tests::Fixture;
 use super::*;
 
-/// The answer to one of them with a limit of 50 ms, and how long it took.
+/// The answer to one of these statements with a limit of 50 ms, and how long it took.
 fn run(fixture: &mut Fixture, text: &str) -> (String, Duration) {
     let mut snapshot = fixture.store.snapshot(text).unwrap();
     snapshot.limits.time = Duration::from_millis(50);
@@ -17,7 +17,7 @@ fn run(fixture: &mut Fixture, text: &str) -> (String, Duration) {
     (said, start.elapsed())
 }
 
-/// `SELECT` of `expression` so many times that there is no look at the clock in between.
+/// A `SELECT` of `expression` so many times that the clock is not checked in between.
 fn often(expression: &str) -> String {
     format!("SELECT {}", vec![expression; 1_900].join(", "))
 }
@@ -85,7 +85,7 @@ fn what_users_of_statistics_may_take_of_memory_is_a_part_of_what_there_is() {
     let mut snapshot = fixture.store.snapshot(&sort).unwrap();
     snapshot.limits.time = Duration::from_secs(3_600);
     let refusal = snapshot.sql(&sort, &Abandoned::default()).unwrap_err();
-    assert!(refusal.message.contains("more memory than there is for it"), "{refusal}");
+    assert!(refusal.message.contains("exceeds its memory limit"), "{refusal}");
 }
 
 #[test]

@@ -225,7 +225,7 @@ fn variables_that_cannot_be_are_put_back_or_deleted() {
 fn names_that_belong_to_no_module_are_said_and_stay() {
     let mut fixture = Fixture::new();
     fixture.done("INSERT INTO global_variables VALUES ('bogus', '1'), ('pgsql-threads', '4')");
-    let expected = "global_variables: \"bogus\", \"pgsql-threads\": there is no such variable, and nobody reads the row; names \
+    let expected = "global_variables: \"bogus\", \"pgsql-threads\": there is no such variable, and the row is ignored; names \
                     begin with mysql- or admin-";
     for module in [Module::MysqlVariables, Module::AdminVariables] {
         assert_eq!(fixture.load(module), [expected]);
@@ -404,7 +404,7 @@ fn what_is_written_as_a_file_is_read_as_what_it_was() {
         let candidate = store.candidate(module).unwrap();
         store.accept(candidate).unwrap();
     }
-    // Twice in memory, once in a file.
+    // Two accounts in memory, one in a file.
     store.copy(Module::MysqlUsers, Layer::Runtime, Layer::Memory).unwrap();
     let text = store.config_text().unwrap();
 

@@ -16,7 +16,7 @@ use crate::schema::Database;
 use crate::schema::{Layer, Module};
 use crate::variables::Values;
 
-/// What would run.
+/// The configuration that would run.
 #[derive(Debug)]
 pub struct Candidate {
     /// The configuration for the data plane.
@@ -31,7 +31,7 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Its module.
+    /// The module of the candidate.
     pub fn module(&self) -> Module {
         self.module
     }
@@ -52,11 +52,11 @@ impl Store {
             }
             (Layer::Runtime, Layer::Memory) => self.save_running(module),
             (Layer::ConfigFile, Layer::Memory) => self.merge_file(module),
-            _ => Err(Refusal::admin(format!("nothing moves from {from:?} to {to:?}"))),
+            _ => Err(Refusal::admin(format!("cannot copy from {from:?} to {to:?}"))),
         }
     }
 
-    /// Runtime to memory.
+    /// Copies runtime to memory.
     fn save_running(&mut self, module: Module) -> Result<Answer, Refusal> {
         if let Some(prefix) = module.prefix() {
             self.save_running_variables(prefix)?;
@@ -66,7 +66,7 @@ impl Store {
         for table in module.tables() {
             let rows = self.running.tables.get(table).map(Vec::as_slice).unwrap_or_default();
             match module {
-                // Accounts that do not run stay, but are made inactive so that the next LOAD does not run them.
+                // Accounts that do not run are kept, but made inactive so that the next LOAD does not run them.
                 Module::MysqlUsers => transaction.execute("UPDATE main.mysql_users SET active = 0", [])?,
                 _ => transaction.execute(&format!("DELETE FROM main.{table}"), [])?,
             };
@@ -78,10 +78,10 @@ impl Store {
         Ok(Answer::done(0))
     }
 
-    /// What would run if `module` were loaded from memory.
+    /// The configuration that would run if `module` were loaded from memory.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// SQLite's error.
     pub fn candidate(&mut self, module: Module) -> Result<Candidate, Refusal> {
         let mut rows = self.running.rows.clone();
         let mut variables = self.running.variables.clone();
@@ -106,10 +106,11 @@ impl Store {
         Ok(candidate)
     }
 
-    /// What would run if only the account `name` were loaded from memory; if it is not there, it is removed.
+    /// The configuration that would run if only the account `name` were loaded from memory; if it is not there, it is
+    /// removed.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// SQLite's error.
     pub fn candidate_user(&mut self, name: &str) -> Result<Candidate, Refusal> {
         let mut candidate = self.candidate(Module::MysqlUsers)?;
         let users = std::mem::replace(&mut candidate.rows.users, self.running.rows.users.clone());
@@ -129,7 +130,7 @@ impl Store {
     /// Records that `candidate` runs. Values that were reset are reset in memory too.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// SQLite's error.
     pub fn accept(&mut self, candidate: Candidate) -> Result<Answer, Refusal> {
         let Candidate { rows, variables, warnings, module, tables, put_back } = candidate;
         if let Some(prefix) = module.prefix() {

@@ -6,7 +6,7 @@ use super::tests::Fixture;
 use super::*;
 use crate::schema::{Layer, MODULES, Module};
 
-/// The store still works.
+/// Checks that the store still works.
 fn works(fixture: &mut Fixture) {
     assert_eq!(fixture.rows("SELECT 1"), [["1"]]);
     for module in MODULES {

@@ -7,7 +7,7 @@ use super::reading::cells_where;
 use crate::schema::{Layer, Module};
 
 impl Store {
-    /// A module's rows in a layer, by table. What cannot be read is left out.
+    /// The rows of a module in a layer, by table. Tables that cannot be read are left out.
     pub fn rows_in(&self, layer: Layer, module: Module) -> Vec<(&'static str, Vec<Vec<Value>>)> {
         let connection = &self.all.connection;
         let rows = |table: &'static str| match layer.database() {
@@ -17,7 +17,7 @@ impl Store {
         module.tables().iter().map(|table| (*table, rows(table))).collect()
     }
 
-    /// The variables in a layer whose names begin with `prefix`, and their texts.
+    /// The variables in a layer whose names begin with `prefix`, with their texts.
     pub fn values_in(&self, layer: Layer, prefix: &str) -> Vec<(String, String)> {
         let Some(database) = layer.database() else {
             let own = self.variables().iter().filter(|(variable, _)| variable.name.starts_with(prefix));

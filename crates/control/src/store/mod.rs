@@ -48,19 +48,19 @@ use running::Running;
 pub use snapshot::Snapshot;
 pub use takeover::TakenOver;
 
-/// Who asks.
+/// The role of the user who sends a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// May do everything.
+    /// May execute any statement.
     Admin,
-    /// Reads statistics.
+    /// May only read statistics.
     Stats,
 }
 
 /// The databases, and what is running.
 #[derive(Debug)]
 pub struct Store {
-    /// Sees everything.
+    /// The connection to all databases.
     all: GuardedConnection,
     /// The file of figures over time.
     history: PathBuf,
@@ -80,7 +80,7 @@ impl Store {
     /// Executes one SQL statement of a full user.
     ///
     /// # Errors
-    /// What SQLite says; what is not allowed; what takes too long or too much memory.
+    /// SQLite's error, a forbidden statement, or one that takes too long or too much memory.
     pub fn sql(&mut self, text: &str) -> Result<Answer, Refusal> {
         self.all.run(text, self.access)
     }
@@ -88,12 +88,12 @@ impl Store {
     /// Whether SQLite accepts one SQL statement of a full user, without executing it.
     ///
     /// # Errors
-    /// What SQLite says; what is not allowed.
+    /// SQLite's error, or a forbidden statement.
     pub fn check(&mut self, text: &str) -> Result<(), Refusal> {
         self.all.check(text, self.access)
     }
 
-    /// The signal that tells statements that something urgent waits.
+    /// The signal that interrupts statements when something urgent waits.
     pub fn urgency(&self) -> Urgency {
         self.urgency.clone()
     }
@@ -119,8 +119,7 @@ impl Store {
     /// Adds rows, which begin with their time, to a table of figures over time, and deletes those older than `oldest`.
     ///
     /// # Errors
-    /// If there is no such table, or no space for the rows, or the file is currently being read, for which
-    /// this does not wait.
+    /// If there is no such table, or no space for the rows, or if the file is being read: this does not wait.
     pub fn append(&mut self, table: &str, rows: Vec<Vec<Value>>, oldest: i64) -> Result<(), Refusal> {
         self.all.open()?.busy_timeout(Duration::ZERO)?;
         let appended = self.append_now(table, rows, oldest);

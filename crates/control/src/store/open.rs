@@ -33,13 +33,13 @@ pub struct Opening<'a> {
     pub datadir: &'a Path,
     /// The configuration file.
     pub file: Option<&'a Path>,
-    /// What takes precedence.
+    /// Which configuration takes precedence.
     pub start: Start,
     /// The identity of this node from the command line or the file.
     pub uuid: Option<&'a str>,
 }
 
-/// What takes precedence at a start.
+/// Which configuration takes precedence at a start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Start {
     /// The disk; at the first start, the file.
@@ -51,21 +51,21 @@ pub enum Start {
     Reload,
 }
 
-/// Why there is no store.
+/// Why the store cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// A database cannot be opened.
     #[error("the database {} cannot be used: {source}", path.display())]
     Database {
-        /// Its file.
+        /// The file of the database.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: rusqlite::Error,
     },
     /// A database is damaged.
     #[error("the database {} is damaged: {finding}; it was left as it is", path.display())]
     Damaged {
-        /// Its file.
+        /// The file of the database.
         path: PathBuf,
         /// SQLite's first finding.
         finding: String,
@@ -73,15 +73,15 @@ pub enum OpenError {
     /// A database cannot be written.
     #[error("the database {} cannot be written, and SAVE ... TO DISK would be lost", path.display())]
     ReadOnly {
-        /// Its file.
+        /// The file of the database.
         path: PathBuf,
     },
     /// A database cannot be set aside.
     #[error("the database {} cannot be put aside: {source}", path.display())]
     PutAside {
-        /// Its file.
+        /// The file of the database.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// The configuration file cannot be started.
@@ -90,7 +90,7 @@ pub enum OpenError {
     /// A configuration already exists where another one is to be imported.
     #[error("{} holds a configuration already; it was left as it is", path.display())]
     Occupied {
-        /// Its file.
+        /// The file of the database.
         path: PathBuf,
     },
     /// An in-memory database cannot be created.
@@ -127,7 +127,7 @@ const MAIN_PAGES: u32 = 65_536;
 enum Disk {
     /// New settings of this version are stored.
     Written,
-    /// Nothing is.
+    /// Nothing is stored.
     AsItIs,
 }
 
@@ -163,9 +163,9 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens the databases in `opening.datadir` while something already runs: that stays unchanged, and memory is
-    /// filled from disk. A full disk does not prevent administration, because administrators may be the ones who free
-    /// space.
+    /// Opens the databases in `opening.datadir` while a configuration already runs: that one stays unchanged, and
+    /// memory is filled from disk. A full disk does not prevent administration, because administrators may be the ones
+    /// who free space.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -173,7 +173,7 @@ impl Store {
         let mut store = match Store::fill(opening, Disk::Written) {
             Err(error) if error.is_for_want_of_room() => {
                 let mut store = Store::fill(opening, Disk::AsItIs)?;
-                store.remarks.push(format!("nothing can be saved until the disk has room: {error}"));
+                store.remarks.push(format!("nothing can be saved until there is space on the disk: {error}"));
                 store
             }
             filled => filled?,
@@ -215,7 +215,7 @@ impl Store {
         let taken = store.load_with(opening, former, writes)?;
         if let (Some(taken), Some(former)) = (taken, former) {
             let rows: u64 = taken.rows.iter().map(|(_, rows)| rows).sum();
-            store.remarks.push(format!("{}: taken over, {rows} rows", former.display()));
+            store.remarks.push(format!("{}: imported, {rows} rows", former.display()));
             store.remarks.extend(taken.left_out);
         }
         Ok(store)
@@ -279,7 +279,7 @@ impl Store {
         }
         create_history(&mut all).map_err(|source| OpenError::Database { path: history.clone(), source })?;
         add_collations(&all)?;
-        // What drivers query first.
+        // Variables that drivers query first.
         all.execute("INSERT INTO stats.global_variables VALUES ('mysql-max_allowed_packet', '4194304')", [])?;
 
         let urgency = Urgency::default();
@@ -385,32 +385,34 @@ fn fill_collations(connection: &Connection, writes: Disk) -> rusqlite::Result<()
 
 /// The tables of figures over time, in one transaction: separate ones would each wait for the disk.
 fn create_history(connection: &mut Connection) -> rusqlite::Result<()> {
-    // Losing the last figures in a crash of the machine is acceptable; waiting for the disk at each of them is not.
+    // Losing the latest figures if the machine crashes is acceptable; waiting for the disk at each sample is not.
     connection.pragma_update(Some("stats_history"), "synchronous", "NORMAL")?;
     let transaction = connection.transaction()?;
     create_missing(&transaction, Database::StatsHistory)?;
     transaction.commit()
 }
 
-/// What is said of a file at a start; what has no effect, or is left out, is reported when its module is loaded.
+/// The remarks on a file that are reported at a start; what has no effect, or is left out, is reported when its module
+/// is loaded.
 fn reported_at_start(loaded: &LoadedFile) -> impl Iterator<Item = &Diagnostic> {
     let by_module = |problem: &Problem| matches!(problem, Problem::NoEffect { .. } | Problem::LeftOut { .. });
     loaded.passed_over.iter().chain(&loaded.warnings).filter(move |it| !by_module(&it.problem))
 }
 
-/// The given one, otherwise the stored one, otherwise a new one.
+/// The identity of this node: the given one, otherwise the stored one, otherwise a new one.
 fn node_uuid(connection: &Connection, given: Option<&str>, writes: Disk) -> rusqlite::Result<String> {
     let sql = "SELECT variable_value FROM disk.global_settings WHERE variable_name = 'uuid'";
     let stored: Option<String> = connection.query_row(sql, [], |row| row.get(0)).optional()?;
     let uuid = given.map(str::to_owned).or(stored).unwrap_or_else(new_uuid);
-    // At every start, so that a disk that cannot be written is noticed now, and not when something is saved.
+    // The UUID is written at every start, so that a disk that cannot be written is noticed now, and not at the next
+    // SAVE.
     if writes == Disk::Written {
         connection.execute("INSERT OR REPLACE INTO disk.global_settings VALUES ('uuid', ?1)", [&uuid])?;
     }
     Ok(uuid)
 }
 
-/// A random one, of version 4.
+/// A random UUID, of version 4.
 fn new_uuid() -> String {
     let mut bytes = [0_u8; 16];
     aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
@@ -420,7 +422,7 @@ fn new_uuid() -> String {
     [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
 }
 
-/// Whether the database on disk is sound.
+/// Verifies that the database on disk is intact.
 fn check(connection: &Connection, path: &Path) -> Result<(), OpenError> {
     let finding: String = connection.query_row("PRAGMA disk.quick_check(1)", [], |row| row.get(0))?;
     if finding == "ok" { Ok(()) } else { Err(OpenError::Damaged { path: path.to_owned(), finding }) }
@@ -453,11 +455,11 @@ fn put_aside(path: &Path) -> Result<(), OpenError> {
 
 /// Creates the file of a database before SQLite would: it contains passwords, so only its owner may read it.
 fn make_private(path: &Path) {
-    // An existing one keeps its mode, and if it cannot be created, SQLite reports the reason.
+    // An existing file keeps its mode; if it cannot be created, SQLite reports the reason.
     let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
 }
 
-/// Fills `mysql_collations`: what `SHOW COLLATION` and `SHOW CHARSET` tell.
+/// Fills `mysql_collations`, which `SHOW COLLATION` and `SHOW CHARSET` read.
 fn add_collations(connection: &Connection) -> rusqlite::Result<()> {
     let transaction = connection.unchecked_transaction()?;
     let mut insert = transaction.prepare("INSERT INTO main.mysql_collations VALUES (?1, ?2, ?3, ?4)")?;

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 
 use narrows_wire::codec::{Reader, put_lenenc_bytes};
 
-/// A cell of an answer as text; `None`: NULL.
+/// A cell of an answer as text; `None` for NULL.
 pub type Cell = Option<Vec<u8>>;
 
-/// Rows.
+/// The rows of an answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Packed {
-    /// Each has whole rows: the length of a row in four bytes, and the row.
+    /// Each piece has whole rows: the length of a row in four bytes, and the row.
     pieces: VecDeque<Vec<u8>>,
     rows: usize,
     bytes: usize,
@@ -39,7 +39,7 @@ impl Packed {
         self.bytes += piece.len() - start;
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn len(&self) -> usize {
         self.rows
     }
@@ -49,7 +49,7 @@ impl Packed {
         self.rows == 0
     }
 
-    /// Their size in bytes.
+    /// The size of the rows in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }

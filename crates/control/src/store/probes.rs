@@ -1,4 +1,4 @@
-//! Every ProxySQL variable with values that were tried, and the results.
+//! Every ProxySQL variable with the values that were tried, and the results.
 
 use super::tests::Fixture;
 use crate::schema::Module;

@@ -17,7 +17,7 @@ pub(super) const ROW_LEFT_OUT: u16 = 1210;
 /// `ER_NOT_SUPPORTED_YET`: something that is stored, but has no effect.
 pub(super) const NO_EFFECT: u16 = 1235;
 
-/// `ER_UNKNOWN_ERROR`: there is no number for a table without rows.
+/// `ER_UNKNOWN_ERROR`: MySQL has no error number for a table without rows.
 const EMPTY: u16 = 1105;
 
 /// The rows of one table, unchanged.
@@ -26,7 +26,7 @@ pub(super) type Cells = Vec<Vec<Value>>;
 /// Rows that will run, in both forms, and remarks on the others.
 #[derive(Debug, Default)]
 pub(super) struct Read {
-    /// By table name.
+    /// The rows that will run, by table name.
     pub tables: Vec<(&'static str, Cells)>,
     /// What was left out.
     pub warnings: Vec<Warning>,
@@ -137,7 +137,7 @@ impl Read {
         }
     }
 
-    /// Warns if something is missing without which no client can be served.
+    /// Warns if a table without which no client can be served is empty.
     fn warn_of_nothing(&mut self, module: Module, rows: &Rows) {
         let message = match module {
             Module::MysqlUsers if rows.users.is_empty() => {
@@ -188,9 +188,10 @@ impl Read {
     }
 }
 
-/// What in a row has no effect.
+/// The settings of a row that have no effect, each with a remark.
 fn lacks_of_row<R>(table: &'static ConfigTable<R>, cells: &[Value]) -> Vec<(String, String)> {
-    // In the admin tables these two have a meaning: which side an account is for.
+    // In the admin tables, the unused columns have a meaning: they say whether an account is for clients or for
+    // servers.
     let read = table.columns.iter().filter(|column| !matches!(column.kind, ColumnKind::Unused));
     let cell = |name: &str| {
         let place = table.columns.iter().position(|column| column.name == name)?;
@@ -206,7 +207,7 @@ fn counted_rows(rows: usize) -> String {
 fn server_fault(row: &ServerRow) -> Option<String> {
     match row.port {
         0 if !row.hostname.starts_with('/') => {
-            Some("port 0 stands for a Unix socket, whose path hostname must be".to_owned())
+            Some("with port 0, hostname must be the path of a Unix socket".to_owned())
         }
         _ => None,
     }

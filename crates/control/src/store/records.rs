@@ -11,7 +11,7 @@ impl Store {
     /// Adds results.
     ///
     /// # Errors
-    /// SQLite's; then none of them is stored.
+    /// SQLite's error; then none of them is stored.
     pub fn record(&mut self, records: &[Record]) -> Result<(), Refusal> {
         let transaction = self.all.open()?.transaction()?;
         for kind in CHECKS {
@@ -30,11 +30,11 @@ impl Store {
     /// Deletes the results of checks that began before `oldest_us`, in us since 1970.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// SQLite's error.
     pub fn forget_records_before(&mut self, oldest_us: i64) -> Result<(), Refusal> {
         let connection = self.all.open()?;
         for table in CHECKS.map(|check| check.table) {
-            // They were inserted in the order of their ends, so the old ones come first and no others are read.
+            // Results are inserted in the order in which checks end, so the old ones come first and no others are read.
             let delete = format!(
                 "DELETE FROM monitor.{table} WHERE rowid < coalesce((SELECT rowid FROM monitor.{table} \
                  WHERE time_start_us >= ?1 ORDER BY rowid LIMIT 1), \

@@ -18,7 +18,7 @@ use crate::schema::Database;
 use crate::schema::{MODULES, Module};
 use crate::variables::Values;
 
-/// What is running.
+/// The running configuration.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Running {
     /// What the data plane received.
@@ -40,7 +40,7 @@ pub(super) struct Load {
 }
 
 impl Store {
-    /// What the data plane runs with.
+    /// The configuration of the data plane.
     pub fn rows(&self) -> Rows {
         self.running.rows.clone()
     }
@@ -58,7 +58,7 @@ impl Store {
     /// Fills the tables `runtime_*` that `text` names.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// SQLite's error.
     pub fn refresh_runtime(&mut self, text: &str) -> Result<(), Refusal> {
         let text = text.to_ascii_lowercase();
         if !text.contains("runtime_") {
@@ -91,7 +91,7 @@ impl Store {
     /// Shows servers in `runtime_mysql_servers` as the workers see them: hostgroup, hostname, port, status.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// SQLite's error.
     pub fn show_statuses(&mut self, servers: &[(i32, String, u16, &str)]) -> Result<(), Refusal> {
         let transaction = self.all.open()?.transaction()?;
         let mut update = transaction.prepare(

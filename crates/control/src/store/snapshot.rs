@@ -48,7 +48,7 @@ impl Snapshot {
     /// Executes one SQL statement, until `abandoned` signals that nobody waits for it.
     ///
     /// # Errors
-    /// What SQLite says; what is not allowed; what takes too long or too much memory.
+    /// SQLite's error, a forbidden statement, or one that takes too long or too much memory.
     pub fn sql(self, text: &str, abandoned: &Abandoned) -> Result<Answer, Refusal> {
         self.open(abandoned)?.run(text, Access::ReadOnly)
     }
@@ -56,7 +56,7 @@ impl Snapshot {
     /// Whether SQLite accepts one SQL statement, without executing it.
     ///
     /// # Errors
-    /// What SQLite says; what is not allowed.
+    /// SQLite's error, or a forbidden statement.
     pub fn check(self, text: &str, abandoned: &Abandoned) -> Result<(), Refusal> {
         self.open(abandoned)?.check(text, Access::ReadOnly)
     }

@@ -13,7 +13,7 @@ use crate::schema;
 use crate::schema::{MODULES, Module};
 use crate::variables::{Kind, Variable};
 
-/// Its name in a data folder of ProxySQL.
+/// The file name of the database in ProxySQL's data folder.
 pub const PROXYSQL: &str = "proxysql.db";
 
 /// Renamed columns: the table, the old name, the current name.
@@ -40,7 +40,7 @@ pub(super) fn attach(connection: &Connection, path: &Path) -> rusqlite::Result<(
     }
     name.push_str("?mode=ro");
     connection.execute("ATTACH DATABASE ?1 AS former", [name])?;
-    // Attaching by itself reads nothing.
+    // Attaching a file does not read it yet.
     connection.query_row("SELECT COUNT(*) FROM former.sqlite_master", [], |_| Ok(()))
 }
 

@@ -12,11 +12,11 @@ use crate::variables::{Kind, VARIABLES, Values, Variable};
 const PUT_BACK: u16 = 1231;
 const UNKNOWN: u16 = 1193;
 
-/// What happens to a row of `global_variables` in memory.
+/// The correction of a row of `global_variables` in memory.
 #[derive(Debug)]
 pub(super) struct PutBack {
     name: String,
-    /// It is set to the running value; `None`: there is no such variable, and the row is deleted.
+    /// The running value, which the row is set to; `None` if there is no such variable, and the row is deleted.
     value: Option<String>,
 }
 
@@ -27,12 +27,12 @@ pub(super) struct Adopted {
     pub put_back: Vec<PutBack>,
 }
 
-/// Whether anything runs yet.
+/// Whether a configuration runs yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// Nothing runs: variables that need a restart are applied too.
     Starting,
-    /// Such variables keep the running value.
+    /// A configuration runs: variables that need a restart keep the running value.
     Serving,
 }
 
@@ -57,8 +57,10 @@ pub(super) fn adopt(
         }
         match variable.adopt(&text) {
             Ok(_) if variable.needs_restart() && phase == Phase::Serving => {
-                let message =
-                    format!("{}: counts after a restart; until then it is {running:?}", variable.name);
+                let message = format!(
+                    "{}: takes effect after a restart; until then it stays {running:?}",
+                    variable.name
+                );
                 adopted.warnings.push(Warning { code: PUT_BACK, message });
             }
             Ok(value) => values.put(variable, value),
@@ -82,7 +84,8 @@ pub(super) fn adopt(
     Ok(adopted)
 }
 
-/// The names in `global_variables` that belong to no module, so that no LOAD reads them. They stay, as in ProxySQL.
+/// Warns of names in `global_variables` that belong to no module, so that no LOAD reads them. They stay, as in
+/// ProxySQL.
 fn strangers(connection: &Connection) -> rusqlite::Result<Option<Warning>> {
     const MOST_NAMED: usize = 10;
     let sql = "SELECT variable_name FROM main.global_variables
@@ -99,13 +102,13 @@ fn strangers(connection: &Connection) -> rusqlite::Result<Option<Warning>> {
         more => format!(" and {more} more"),
     };
     let message = format!(
-        "global_variables: {}{more}: there is no such variable, and nobody reads the row; names begin with mysql- or admin-",
+        "global_variables: {}{more}: there is no such variable, and the row is ignored; names begin with mysql- or admin-",
         named.join(", ")
     );
     Ok(Some(Warning { code: UNKNOWN, message }))
 }
 
-/// The names in memory that begin with `prefix`, and their texts.
+/// The variables in memory whose names begin with `prefix`, with their texts.
 pub(super) fn in_memory(connection: &Connection, prefix: &str) -> rusqlite::Result<Vec<(String, String)>> {
     let sql = "SELECT variable_name, variable_value FROM main.global_variables
                WHERE variable_name LIKE ?1 || '%' ORDER BY rowid";
@@ -113,7 +116,7 @@ pub(super) fn in_memory(connection: &Connection, prefix: &str) -> rusqlite::Resu
     connection.prepare(sql)?.query_map([prefix], row)?.collect()
 }
 
-/// Resets rows in memory.
+/// Corrects rows in memory.
 pub(super) fn put_back(connection: &Connection, rows: &[PutBack]) -> Result<(), Refusal> {
     for PutBack { name, value } in rows {
         match value {
@@ -173,7 +176,7 @@ impl Store {
     /// The text of a variable in memory.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// SQLite's error.
     pub fn variable_in_memory(&mut self, name: &str) -> Result<Option<String>, Refusal> {
         let sql = "SELECT variable_value FROM main.global_variables WHERE variable_name = ?1 COLLATE NOCASE";
         let value = |row: &rusqlite::Row<'_>| Ok(text(row.get_ref(0)?));

@@ -74,7 +74,7 @@ fn config(
             let mut verifier =
                 WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
             if !crls.is_empty() {
-                // A list that does not name an authority's certificates says nothing about them.
+                // A list says nothing about the certificates of authorities that it does not name.
                 verifier = verifier.with_crls(crls).allow_unknown_revocation_status();
             }
             verifier.build().map_err(|error| files::wrong(&path, &error.to_string()))?
@@ -139,8 +139,8 @@ fn revocations(
     Ok(all)
 }
 
-/// The cipher suites of a list; those of TLS 1.3, to which OpenSSL's list does not apply, stay. Names that rustls does
-/// not support are skipped as long as one is left.
+/// The cipher suites of a list, and all of TLS 1.3, to which OpenSSL's list does not apply. Names that rustls does not
+/// support are skipped as long as one is left.
 fn suites(list: &str) -> Result<Vec<SupportedCipherSuite>, TlsError> {
     let all = aws_lc_rs::ALL_CIPHER_SUITES.to_vec();
     let names: Vec<&str> = list.split([':', ',', ' ']).filter(|name| !name.is_empty()).collect();
@@ -162,7 +162,7 @@ fn suites(list: &str) -> Result<Vec<SupportedCipherSuite>, TlsError> {
     }
 }
 
-/// `TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384` under its OpenSSL name; the suites of TLS 1.3 have the same name everywhere.
+/// The OpenSSL name of `TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384`; the suites of TLS 1.3 have the same name everywhere.
 fn openssl_name(name: &str) -> String {
     if let Some(new) = name.strip_prefix("TLS13_") {
         return format!("TLS_{new}");
@@ -189,7 +189,7 @@ fn versions(list: &str) -> Result<Vec<&'static SupportedProtocolVersion>, TlsErr
     }
 }
 
-/// Accepts any certificate.
+/// Accepts any server certificate.
 #[derive(Debug)]
 struct Unverified(Arc<CryptoProvider>);
 
@@ -211,7 +211,7 @@ impl ServerCertVerifier for Unverified {
         _: &CertificateDer<'_>,
         _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        // It is not known who would have signed it either.
+        // The certificate is not verified, so its signature proves nothing.
         Ok(HandshakeSignatureValid::assertion())
     }
 

@@ -20,7 +20,7 @@ pub struct Certificate {
     pub role: &'static str,
     /// Its source.
     pub file: PathBuf,
-    /// Whose it is.
+    /// The subject of the certificate.
     pub subject: String,
     /// Its issuer.
     pub issuer: String,
@@ -48,7 +48,7 @@ pub(super) fn write(path: &Path, content: &[u8], secrecy: Secrecy, remarks: &mut
         Secrecy::Secret => 0o600,
     };
     if let Err(error) = files::replace(path, content, mode) {
-        remarks.push(format!("{}: {error}; what was made is not kept", path.display()));
+        remarks.push(format!("{}: {error}; the generated file is not kept", path.display()));
     }
 }
 

@@ -15,8 +15,7 @@ use super::TlsError;
 
 /// What was generated, in PEM.
 pub(super) struct Made {
-    /// The authority; `None` if one already exists, whose key is not available here: then the certificate is
-    /// self-signed.
+    /// The authority. `None` if one already exists: its key is not available here, so the certificate is self-signed.
     pub(super) ca: Option<String>,
     pub(super) certificate: String,
     pub(super) key: Zeroizing<String>,
@@ -53,13 +52,13 @@ pub(super) fn rsa_key() -> Result<PrivateDecryptingKey, TlsError> {
     PrivateDecryptingKey::generate(KeySize::Rsa2048).map_err(|error| TlsError::Generate(error.to_string()))
 }
 
-/// Its private key in PKCS #8.
+/// The private key in PKCS #8.
 pub(super) fn private_pem(key: &PrivateDecryptingKey) -> Result<Zeroizing<String>, TlsError> {
     let der: Pkcs8V1Der<'_> = key.as_der().map_err(|error| TlsError::Generate(error.to_string()))?;
     Ok(Zeroizing::new(pem("PRIVATE KEY", der.as_ref())))
 }
 
-/// Its public key, as sent to clients.
+/// The public key, as sent to clients.
 pub(super) fn public_pem(key: &PrivateDecryptingKey) -> Result<String, TlsError> {
     let der: PublicKeyX509Der<'_> =
         key.public_key().as_der().map_err(|error| TlsError::Generate(error.to_string()))?;
@@ -78,7 +77,7 @@ fn names() -> Vec<String> {
     names
 }
 
-/// Nobody would renew an automatic certificate: until it is replaced by a real one, it must not expire.
+/// Nobody would renew a generated certificate, so it must not expire before it is replaced by a real one.
 fn last_long(params: &mut CertificateParams) {
     params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(2060, 1, 1);

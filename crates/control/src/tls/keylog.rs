@@ -33,11 +33,11 @@ pub(super) fn open(datadir: &Path, name: &str, remarks: &mut Vec<String>) -> Arc
 struct KeyLogFile(Mutex<File>);
 
 impl KeyLog for KeyLogFile {
-    /// One line in the format of NSS.
+    /// Writes one line in the format of NSS.
     fn log(&self, label: &str, client_random: &[u8], secret: &[u8]) {
         let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         let line = format!("{label} {} {}\n", hex(client_random), hex(secret));
-        // A line that cannot be written is only missing for debugging.
+        // Lines that cannot be written are lost: the log is only for debugging.
         let _ = self.0.lock().unwrap_or_else(PoisonError::into_inner).write_all(line.as_bytes());
     }
 }

@@ -27,11 +27,11 @@ pub use files::Certificate;
 /// What was read and generated.
 #[derive(Debug, Default)]
 pub struct LoadedTls {
-    /// For the data plane.
+    /// The TLS configuration for the data plane.
     pub tls: SharedTls,
     /// What is in use and when it expires, for operators.
     pub certificates: Vec<Certificate>,
-    /// Problems that prevent nothing.
+    /// Problems that do not prevent serving.
     pub remarks: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ pub enum TlsError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
     /// A file contains something else.
@@ -57,20 +57,20 @@ pub enum TlsError {
     /// Some of the files that belong together are missing.
     #[error("{} is there, but {} is not", there.display(), missing.display())]
     Incomplete {
-        /// One that exists.
+        /// A file that exists.
         there: PathBuf,
-        /// One that does not.
+        /// A file that does not exist.
         missing: PathBuf,
     },
     /// Certificate and key do not match.
     #[error("{}: {reason}", path.display())]
     Pair {
-        /// The certificate.
+        /// The file of the certificate.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: rustls::Error,
     },
-    /// Nothing could be generated.
+    /// Keys cannot be generated.
     #[error("generating keys: {0}")]
     Generate(String),
 }
@@ -79,8 +79,8 @@ pub enum TlsError {
 /// until the end of the process.
 ///
 /// # Errors
-/// See [`TlsError`]: files that exist and cannot be used. Errors that only concern servers are reported when
-/// one is connected to.
+/// See [`TlsError`]: files that exist and cannot be used. Errors that only concern connections to servers are reported
+/// when one is opened.
 pub fn load(datadir: &Path, values: &Values, rows: &[SslParamsRow]) -> Result<LoadedTls, TlsError> {
     let mut loaded = LoadedTls::default();
     let keylog = keylog::open(datadir, text(values, "admin-ssl_keylog_file"), &mut loaded.remarks);
@@ -98,7 +98,7 @@ pub fn load(datadir: &Path, values: &Values, rows: &[SslParamsRow]) -> Result<Lo
     Ok(loaded)
 }
 
-/// For programs that connect and do not serve: encrypted, without verifying certificates.
+/// The TLS configuration of programs that only connect: encrypted, without verifying certificates.
 pub fn towards_anybody() -> SharedTls {
     let no_log: Arc<dyn rustls::KeyLog> = Arc::new(rustls::NoKeyLog {});
     let servers = backend::toward_servers(&Values::default(), &[], &no_log, &mut LoadedTls::default());

@@ -10,7 +10,7 @@ use super::variable::{Kind, Special, Value, Variable};
 const SAMPLE_STEPS: [i64; 8] = [1, 5, 10, 30, 60, 120, 300, 600];
 
 impl Variable {
-    /// The value that `text` gives it, or the reason why there is none.
+    /// The value that `text` sets the variable to, or the reason why it sets none.
     ///
     /// Numbers are read as far as they go and are 0 if there are no digits; flags are true, false, 1 or 0.
     pub fn adopt(&self, text: &str) -> Result<Value, String> {

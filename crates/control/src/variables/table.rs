@@ -268,7 +268,7 @@ const fn fixed_text(name: &'static str, class: Class, default: &'static str, doc
     Variable::row(name, class, Kind::Fixed { text: default }, doc).read_by_name()
 }
 
-/// Of the monitor, as a number.
+/// An integer variable that the monitor reads.
 const fn monitor_integer(
     name: &'static str,
     class: Class,
@@ -281,7 +281,7 @@ const fn monitor_integer(
     integer(name, class, default, min, max, doc).read_by(Reader::MonitorInteger(set))
 }
 
-/// Of the monitor, as a flag.
+/// A flag that the monitor reads.
 const fn monitor_flag(
     name: &'static str,
     class: Class,
@@ -292,7 +292,7 @@ const fn monitor_flag(
     flag(name, class, default, doc).read_by(Reader::MonitorFlag(set))
 }
 
-/// Of the monitor, as text.
+/// A text variable that the monitor reads.
 const fn monitor_text(
     name: &'static str,
     class: Class,
@@ -310,7 +310,7 @@ impl Variable {
         VARIABLES.iter().find(|variable| variable.name.eq_ignore_ascii_case(name))
     }
 
-    /// Without a reader.
+    /// A variable without a reader.
     pub(super) const fn row(name: &'static str, class: Class, kind: Kind, doc: &'static str) -> Variable {
         Variable { name, class, kind, special: None, reader: Reader::Nobody, doc }
     }
@@ -319,12 +319,12 @@ impl Variable {
         Variable { reader, ..self }
     }
 
-    /// Read where it is needed, by its name.
+    /// Marks the variable as read by its name, where it is needed.
     const fn read_by_name(self) -> Variable {
         self.read_by(Reader::Name)
     }
 
-    /// Without effect, because there is nothing for it to do.
+    /// Marks the variable as without effect, because there is nothing for it to do.
     const fn needless(self, why: &'static str) -> Variable {
         self.read_by(Reader::Needless(why))
     }

@@ -71,7 +71,7 @@ fn flags_are_read_in_every_spelling() {
 #[test]
 fn the_version_cannot_be_set() {
     let problem = named("admin-version").parse(&text("2.7.1")).expect_err("fixed");
-    assert_eq!(problem.to_string(), "passed over: `version` cannot be set");
+    assert_eq!(problem.to_string(), "ignored: `version` cannot be set");
 }
 
 #[test]

@@ -15,11 +15,11 @@ pub struct Variable {
     pub name: &'static str,
     /// How much a ProxySQL set-up depends on it.
     pub class: Class,
-    /// What it holds.
+    /// The type of its value.
     pub kind: Kind,
-    /// What holds for few variables.
+    /// A property that few variables have.
     pub special: Option<Special>,
-    /// Who acts on it.
+    /// What reads it.
     pub reader: Reader,
     /// What it means.
     pub doc: &'static str,
@@ -36,7 +36,7 @@ pub enum Class {
     Obscure,
 }
 
-/// What holds for few variables.
+/// A property that few variables have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Special {
     /// A change only takes effect after a restart.
@@ -49,12 +49,12 @@ pub enum Special {
     SampleInterval,
 }
 
-/// What a variable holds.
+/// The type of a variable's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A whole number within both bounds.
     Integer {
-        /// Value at first.
+        /// The default value.
         default: i64,
         /// Smallest value.
         min: i64,
@@ -63,14 +63,14 @@ pub enum Kind {
     },
     /// true or false.
     Flag {
-        /// Value at first.
+        /// The default value.
         default: bool,
     },
     /// Text of a certain form.
     Text {
-        /// Value at first.
+        /// The default value.
         default: &'static str,
-        /// What it must look like.
+        /// The required form.
         form: Form,
     },
     /// Text that cannot be set.
@@ -80,7 +80,7 @@ pub enum Kind {
     },
 }
 
-/// Who acts on a variable.
+/// What reads a variable.
 #[derive(Debug, Clone, Copy)]
 pub enum Reader {
     /// Nothing yet: it is stored and shown, and changing it gives a warning.
@@ -106,11 +106,11 @@ pub enum Reader {
 /// A variable's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// Of an integer variable.
+    /// The value of an integer variable.
     Integer(i64),
-    /// Of a flag.
+    /// The value of a flag.
     Flag(bool),
-    /// Of a text variable.
+    /// The value of a text variable.
     Text(String),
 }
 
@@ -149,7 +149,7 @@ impl Variable {
         self.effect().lacking().filter(|_| *value != self.default_value())
     }
 
-    /// Its default.
+    /// Its default value.
     pub fn default_value(&self) -> Value {
         match self.kind {
             Kind::Integer { default, .. } => Value::Integer(default),
@@ -158,7 +158,7 @@ impl Variable {
         }
     }
 
-    /// Parses a value for it.
+    /// Parses a value of this variable.
     pub fn parse(&self, written: &tree::NodeValue) -> Result<Value, Problem> {
         let wrong = || Problem::Value {
             name: self.short_name().to_owned(),

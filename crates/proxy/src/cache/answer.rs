@@ -1,6 +1,6 @@
 //! One result set in wire format, stored once for clients of both forms.
 //!
-//! It is stored as a client with `CLIENT_DEPRECATE_EOF` gets it, without the final packet, which describes the
+//! It is stored as a client with `CLIENT_DEPRECATE_EOF` receives it, without the final packet, which describes the
 //! requesting session. For other clients an EOF packet is inserted after the columns, and the rows after it are
 //! renumbered.
 
@@ -15,7 +15,7 @@ use narrows_wire::{Capabilities, Status, Tracker};
 pub struct Answer {
     /// The count of columns, their definitions, and the rows.
     packets: Box<[u8]>,
-    /// Bytes before the rows.
+    /// The length of the packets before the rows.
     head: usize,
     /// Sequence number of the packet after the columns, and of the one after the rows.
     behind_head: u8,
@@ -71,12 +71,12 @@ impl Answer {
         Some(Answer { packets, head, behind_head, behind_rows, rows, status, family })
     }
 
-    /// Bytes of its packets.
+    /// The size of its packets in bytes.
     pub fn bytes(&self) -> usize {
         self.packets.len()
     }
 
-    /// Its rows.
+    /// The number of its rows.
     pub fn rows(&self) -> u64 {
         self.rows
     }
@@ -92,14 +92,14 @@ impl Answer {
 pub struct Replay {
     capabilities: Capabilities,
     status: Status,
-    /// Bytes of the packets that are sent.
+    /// The number of bytes already sent.
     at: usize,
-    /// Renumbers the rows for clients that get an EOF packet before them.
+    /// Renumbers the rows for clients that receive an EOF packet before them.
     rows: Tracker,
 }
 
 impl Replay {
-    /// Begins for a client with these capabilities, in a session with this status.
+    /// Starts sending to a client with these capabilities, in a session with this status.
     pub fn new(answer: &Answer, capabilities: Capabilities, session: Status) -> Replay {
         let mut rows = Tracker::new(Expect::Rows, true);
         rows.add_shift(1);
@@ -121,7 +121,7 @@ impl Replay {
         let start = out.len();
         out.extend_from_slice(answer.packets.get(self.at..until).unwrap_or_default());
         if !deprecates_eof && let Some(rows) = out.get_mut(start..) {
-            // A header that is split by the end of the piece is left for the next one.
+            // A header that is split by the end of the piece is left for the next piece.
             let whole = self.rows.walk(rows).map_or(rows.len(), |walk| walk.passed);
             out.truncate(start + whole);
         }
@@ -156,10 +156,10 @@ impl Replay {
     }
 }
 
-/// How many bytes of rows are appended at once: a client that does not read them costs no more.
+/// How many bytes of rows are appended at once, so that a client that does not read needs no more memory.
 const PIECE: usize = 64 * 1024;
 
-/// Bytes of the packets that end columns and rows.
+/// The size of the packets that end columns and rows.
 const ENDS: usize = 32;
 
 #[cfg(test)]
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     const SESSION: Status = Status::AUTOCOMMIT;
-    /// About the statement: no index was used.
+    /// The status flag of a statement that used no index.
     const NO_INDEX: Status = Status(0x0020);
 
     fn capabilities(deprecates_eof: bool) -> Capabilities {

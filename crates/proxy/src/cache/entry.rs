@@ -10,14 +10,14 @@ use crate::rt::Instant;
 /// How long an answer is valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Life {
-    /// Until then.
+    /// The time at which it expires.
     pub expires: Instant,
-    /// From then on one client refreshes it, while the others still get it.
+    /// After this time one client refreshes it, while the others still receive it.
     pub renew_from: Option<Instant>,
 }
 
 impl Life {
-    /// A life of `ttl` from `now` on, with refreshes after `soft_pct` percent; 0: no refreshes.
+    /// A life of `ttl` from `now` on, with refreshes after `soft_pct` percent of it; 0: no refreshes.
     pub fn new(now: Instant, ttl: Duration, soft_pct: u32) -> Life {
         let renew_from = (soft_pct > 0).then(|| now + ttl.mul_f64(f64::from(soft_pct.min(100)) / 100.0));
         Life { expires: now + ttl, renew_from }
@@ -27,18 +27,18 @@ impl Life {
 /// A cached answer, or the information that none is cached: then each client runs the statement, and nobody waits.
 #[derive(Debug)]
 pub struct Entry {
-    /// The answer.
+    /// The key of the answer.
     pub key: Key,
     answer: Option<Answer>,
     life: Life,
     /// The flush after which it was fetched.
     pub(super) generation: u64,
-    /// How often it was used since its owner last checked, up to [`MOST_USES`]. Above that, nothing is written, because
-    /// readers on many cores share the cache line.
+    /// How often it was used since its owner last checked, up to [`MOST_USES`]. At that count nothing is written any
+    /// more, because readers on many cores share the cache line.
     uses: AtomicU8,
-    /// A client is refreshing it.
+    /// Whether a client is refreshing it.
     claimed: AtomicBool,
-    /// Its owner has dropped it.
+    /// Whether its owner has dropped it.
     gone: AtomicBool,
 }
 
@@ -73,14 +73,14 @@ impl Entry {
         now < self.life.expires && self.generation == generation && !self.gone.load(Ordering::Relaxed)
     }
 
-    /// Takes the right to refresh it, if it is time and nobody else has it.
+    /// Takes the right to refresh the answer, if it is time and nobody else has the right.
     pub(super) fn claim(&self, now: Instant) -> bool {
         self.life.renew_from.is_some_and(|from| from <= now)
             && !self.claimed.load(Ordering::Relaxed)
             && !self.claimed.swap(true, Ordering::AcqRel)
     }
 
-    /// Returns that right after a failed refresh.
+    /// Gives up that right after a failed refresh.
     pub(super) fn unclaim(&self) {
         self.claimed.store(false, Ordering::Release);
     }
@@ -89,11 +89,11 @@ impl Entry {
         self.uses.load(Ordering::Relaxed)
     }
 
-    /// It was used.
+    /// Counts one use.
     pub(super) fn count_use(&self) {
         let uses = self.uses();
         if uses < MOST_USES {
-            // Of two uses at once one may be lost.
+            // Of two concurrent uses one may be lost.
             self.uses.store(uses + 1, Ordering::Relaxed);
         }
     }
@@ -102,7 +102,7 @@ impl Entry {
         self.uses.store(uses, Ordering::Relaxed);
     }
 
-    /// Its owner drops it.
+    /// Marks it as dropped by its owner.
     pub(super) fn set_gone(&self) {
         self.gone.store(true, Ordering::Relaxed);
     }
@@ -111,6 +111,6 @@ impl Entry {
 /// The maximum use count, as in S3-FIFO.
 const MOST_USES: u8 = 3;
 
-/// Overhead of an entry besides its packets: itself, the allocator's, its places in the table, in a queue and, after it
-/// is dropped, among the ghosts.
+/// The overhead of an entry besides its packets: the entry itself, the allocator's overhead, and its places in the
+/// table, in a queue and, after it was dropped, among the ghosts.
 const COST: usize = 400;

@@ -19,15 +19,15 @@ pub struct Key(u128);
 pub struct Subject<'a> {
     /// The account, because privileges differ.
     pub username: &'a str,
-    /// Of whom.
+    /// The hostgroup that answers.
     pub hostgroup: HostgroupId,
-    /// Capabilities of the client that affect answers.
+    /// The client's capabilities that affect answers.
     pub class: u64,
-    /// The hash of its state; see [`StateHashes`].
+    /// The hash of the session state; see [`StateHashes`].
     pub state: u128,
     /// The command: text and prepared statements have answers in different formats.
     pub command: u8,
-    /// The statement with everything sent along with it: attributes, parameters.
+    /// The statement, with everything sent along with it: attributes and parameters.
     pub parts: &'a [&'a [u8]],
 }
 
@@ -44,9 +44,9 @@ impl Key {
         }))
     }
 
-    /// The worker that owns it.
+    /// The worker that owns the answer.
     pub fn owner(self, workers: usize) -> usize {
-        // Tables of keys use the other half.
+        // The tables of keys use the other half.
         ((self.0 >> 64) as usize) % workers.max(1)
     }
 
@@ -62,7 +62,7 @@ impl Hash for Key {
     }
 }
 
-/// The hashes of the latest states of one worker's clients: applications have few, and share their values.
+/// The hashes of the latest session states on one worker: applications have few, and share their values.
 #[derive(Debug, Default)]
 pub struct StateHashes {
     recent: RefCell<VecDeque<(SharedState, u128)>>,

@@ -1,17 +1,17 @@
 //! The query cache: answers that rules or comments allow to be reused, shared by all workers without a lock.
 //!
-//! A [`Key`] says which worker *owns* an answer. The owner's shard has the entries, counts their bytes, drops the least
-//! used, and knows who is currently fetching an answer: of many clients that request the same answer, only one runs the
-//! statement, and the others wait for the result (`shard.rs`). Every other worker keeps pointers to entries that it
-//! received before, so that it need not ask again. An [`Entry`] never changes except for a few atomics, and knows by
-//! itself when it is no longer valid: it has expired, its owner has dropped it, or everything was flushed. Copies of
-//! the pointer therefore need no synchronisation.
+//! A [`Key`] determines which worker *owns* an answer. The owner's shard holds the entries, counts their bytes, drops
+//! the least used, and knows who is currently fetching an answer: of many clients that request the same answer, only
+//! one runs the statement, and the others wait for the result (`shard.rs`). Every other worker keeps pointers to
+//! entries that it received before, so that it need not ask again. An [`Entry`] never changes except for a few atomics,
+//! and determines by itself when it is no longer valid: it has expired, its owner has dropped it, or everything was
+//! flushed. Copies of the pointer therefore need no synchronisation.
 //!
 //! - `key.rs`: what makes two statements the same.
 //! - `entry.rs`: an answer and how long it is valid.
 //! - `answer.rs`: an answer in wire format, for clients of either form.
 //! - `shelf.rs`: entries within a limit, the least used of which are evicted (S3-FIFO).
-//! - `shard.rs`: what a worker owns, and who waits for what.
+//! - `shard.rs`: what a worker owns, and which clients wait for which answers.
 //! - `ticket.rs`: the right and the duty to fetch an answer, and messages about it.
 //! - `recording.rs`: an answer on its way to a client and into the cache.
 
@@ -40,23 +40,23 @@ use shard::Shard;
 use shelf::Shelf;
 pub use ticket::{Delivery, Landing, Reply, Ticket};
 
-/// What all workers' caches share.
+/// The state shared by all workers' caches.
 #[derive(Debug)]
 pub struct Shared {
     workers: usize,
     outbox: Outbox<Delivery>,
     /// How often everything was flushed. Answers requested before the last flush must not be used.
     generation: AtomicU64,
-    /// Bytes of answers that are being recorded.
+    /// The total size of answers that are being recorded.
     recorded: AtomicUsize,
-    /// Answers that nobody waits for, on their way to their owners.
+    /// The number of answers that nobody waits for, on their way to their owners.
     unasked: AtomicUsize,
-    /// Those that were dropped since too many were.
+    /// The number of such answers that were dropped because there were too many.
     dropped: AtomicU64,
 }
 
 impl Shared {
-    /// Nothing has been flushed or recorded yet. Messages between `workers` go through `outbox`.
+    /// The state before anything was flushed or recorded. Messages between `workers` go through `outbox`.
     pub fn new(workers: usize, outbox: Outbox<Delivery>) -> Shared {
         let (generation, recorded, unasked, dropped) = Default::default();
         Shared { workers, outbox, generation, recorded, unasked, dropped }
@@ -67,7 +67,8 @@ impl Shared {
         self.outbox.send(key.owner(self.workers), delivery);
     }
 
-    /// Whether one more answer that nobody waits for may go to its owner; it is counted until [`Shared::has_landed`].
+    /// Whether one more answer that nobody waits for may be sent to its owner; it is counted until
+    /// [`Shared::has_landed`].
     fn may_land(&self) -> bool {
         let may = self.unasked.fetch_add(1, Ordering::Relaxed) < MOST_UNASKED;
         if !may {
@@ -77,7 +78,7 @@ impl Shared {
         may
     }
 
-    /// The owner has it.
+    /// The owner has received such an answer.
     fn has_landed(&self) {
         self.unasked.fetch_sub(1, Ordering::Relaxed);
     }
@@ -98,11 +99,11 @@ impl Shared {
 pub struct Cache {
     index: usize,
     shared: Arc<Shared>,
-    /// What it owns.
+    /// The entries that this worker owns.
     shard: RefCell<Shard>,
-    /// Pointers to what others own.
+    /// Pointers to entries that other workers own.
     replicas: RefCell<Shelf>,
-    /// Hashes of the latest states.
+    /// Hashes of the latest session states.
     pub states: StateHashes,
 }
 
@@ -113,7 +114,7 @@ pub enum Found<T> {
     /// The caller must run the statement: to refresh an answer that is getting old, or because its answers are not
     /// cached.
     Run(Ticket),
-    /// Not found here: [`Cache::ask`].
+    /// There is no entry here; the owner can be asked with [`Cache::ask`].
     Nothing,
 }
 
@@ -132,14 +133,14 @@ impl Cache {
         cache
     }
 
-    /// Applies these variables.
+    /// Applies the variables.
     pub fn take_over(&self, variables: &Variables) {
         let entries = variables.query_cache_size - recordings(variables);
         self.shard.borrow_mut().resize(entries / self.shared.workers);
     }
 
-    /// Looks for an answer locally, without asking the owner; `take` gets a valid entry, and returns `None` for one
-    /// without an answer. If it is getting old, one of all callers has to refresh it instead.
+    /// Looks for an answer locally, without asking the owner; `take` receives a valid entry, and returns `None` for one
+    /// without an answer. If the entry is getting old, one of the callers has to refresh it instead.
     pub fn find<T>(&self, key: Key, now: Instant, take: impl FnOnce(&Arc<Entry>) -> Option<T>) -> Found<T> {
         let generation = self.shared.generation();
         let mut found = Found::Nothing;
@@ -158,7 +159,7 @@ impl Cache {
         found
     }
 
-    /// Asks the owner. The answer may take as long as a statement that somebody else is currently running.
+    /// Asks the owner. The reply may take as long as a statement that another client is currently running.
     pub fn ask(&self, key: Key, now: Instant) -> oneshot::Receiver<Reply> {
         let (reply, answer) = oneshot::channel();
         if self.owns(key) {
@@ -169,12 +170,12 @@ impl Cache {
         answer
     }
 
-    /// The ticket for running a statement whose answer nobody waits for.
+    /// A ticket for running a statement whose answer nobody waits for.
     pub fn ticket(&self, key: Key) -> Ticket {
         Ticket::alone(Arc::clone(&self.shared), self.shared.generation(), key)
     }
 
-    /// Keeps a pointer to an entry that somebody else owns.
+    /// Keeps a pointer to an entry that another worker owns.
     pub fn keep_replica(&self, entry: &Arc<Entry>) {
         if !self.owns(entry.key) {
             self.replicas.borrow_mut().insert(Arc::clone(entry), 1);
@@ -193,7 +194,7 @@ impl Cache {
         self.replicas.borrow_mut().purge(REPLICAS, now, generation);
     }
 
-    /// Frees what a flush has invalidated.
+    /// Frees everything that a flush has invalidated.
     pub fn clear(&self) {
         self.shard.borrow_mut().clear();
         self.replicas.borrow_mut().clear();
@@ -217,11 +218,11 @@ pub fn recordings(variables: &Variables) -> usize {
     variables.query_cache_size / 16
 }
 
-/// Answers that nobody waits for which may be on their way to their owners, of all workers: a worker that is late must not be
-/// flooded, and nobody misses them.
+/// The maximum number of answers that nobody waits for on their way to their owners, for all workers: a worker that is
+/// late must not be flooded, and nobody misses these answers.
 const MOST_UNASKED: usize = 1_024;
 
-/// How many entries of others a worker points to: the hot ones, of which there are few.
+/// How many entries of other workers a worker points to: the hot ones, of which there are few.
 const REPLICAS: usize = 4_096;
 #[cfg(test)]
 mod tests;

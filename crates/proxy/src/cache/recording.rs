@@ -16,7 +16,7 @@ use crate::rt::Instant;
 /// Records what is sent to a client.
 #[derive(Debug)]
 pub struct Recording {
-    /// `None`: given up.
+    /// `None` if the recording was given up.
     ticket: Option<Ticket>,
     packets: Vec<u8>,
     ttl: Duration,
@@ -50,20 +50,21 @@ impl Recording {
         let more = self.packets.capacity() - before;
         let recorded = ticket.shared().recorded.fetch_add(more, Ordering::Relaxed);
         if recorded + more > self.all {
-            // There are currently too many recordings, which says nothing about this one: another client may succeed.
+            // There are too many recordings at the moment, which says nothing about this answer: another client may
+            // succeed.
             self.take_packets();
             self.ticket = None;
         }
     }
 
-    /// The client does not read: nobody else must wait for that.
+    /// Gives up: the client does not read, and nobody else must wait for that.
     pub fn leave(&mut self) {
         if let Some(ticket) = &mut self.ticket {
             ticket.leave();
         }
     }
 
-    /// The answer, in the form for a client with these capabilities, is complete and may be cached.
+    /// Ends a complete answer, in the form for a client with these capabilities, and caches it.
     pub fn keep(mut self, capabilities: Capabilities, family: Family) {
         let packets = self.take_packets();
         let Some(ticket) = self.ticket.take() else { return };
@@ -72,12 +73,12 @@ impl Recording {
         ticket.keep(answer, life);
     }
 
-    /// It is complete and must not be cached.
+    /// Ends a complete answer that must not be cached.
     pub fn refuse(mut self) {
         self.give_up();
     }
 
-    /// The statement has failed.
+    /// Ends the recording of a failed statement.
     pub fn fail(mut self) {
         self.take_packets();
         if let Some(ticket) = self.ticket.take() {
@@ -115,6 +116,6 @@ impl Drop for Recording {
     }
 }
 
-/// How long it is remembered that an answer could not be cached. The next one may be; until then nobody waits for
-/// others.
+/// How long it is remembered that an answer could not be cached. The next answer may be cacheable; until then nobody
+/// waits.
 const WITHOUT_ANSWER: Duration = Duration::from_secs(10);

@@ -25,19 +25,19 @@ pub struct Shard {
     purged: u64,
 }
 
-/// An answer being fetched.
+/// An answer that is being fetched.
 #[derive(Debug)]
 struct Flight {
-    /// 0: not started.
+    /// The number of the flight; 0 if it has not started.
     number: u64,
     generation: u64,
-    /// Statements that have failed in a row.
+    /// The number of statements that have failed in a row.
     failures: u32,
     waiters: VecDeque<oneshot::Sender<Reply>>,
 }
 
 impl Shard {
-    /// An empty one.
+    /// An empty shard.
     pub fn new(shared: Arc<Shared>) -> Shard {
         Shard {
             shared,
@@ -60,13 +60,13 @@ impl Shard {
         self.shelf.look(key, now, generation, found);
     }
 
-    /// Replies, at once or when the answer has been fetched.
+    /// Replies, immediately or when the answer has been fetched.
     pub fn ask(&mut self, key: Key, now: Instant, reply: oneshot::Sender<Reply>) {
         let generation = self.shared.generation();
         let mut found = None;
         self.shelf.look(key, now, generation, |entry| found = Some(Arc::clone(entry)));
         if let Some(entry) = found {
-            // The receiver may be gone.
+            // The receiver may have gone away.
             let _ = reply.send(Reply::Entry(entry));
             return;
         }
@@ -101,7 +101,7 @@ impl Shard {
         let Some(number) = number else { return };
         let Some(flight) = self.flights.remove(&key) else { return };
         if flight.number != number {
-            // It was taken over by somebody else, or restarted after a flush.
+            // Another client has taken it over, or it was restarted after a flush.
             self.flights.insert(key, flight);
             return;
         }
@@ -133,7 +133,7 @@ impl Shard {
                     self.flights.insert(key, flight);
                     return;
                 }
-                // That client no longer waits; the returned ticket is for a flight that does not take place.
+                // That client no longer waits; its ticket is for a flight that does not take place.
                 Err(Reply::Lead(ticket)) => ticket.tear_up(),
                 Err(_) => {}
             }

@@ -36,7 +36,7 @@ pub struct Shelf {
 struct Node {
     entry: Arc<Entry>,
     weight: usize,
-    /// Distinguishes it from an earlier one with the same key, whose place in a queue may remain.
+    /// Distinguishes a node from an earlier one with the same key, whose place in a queue may remain.
     number: u64,
     in_main: bool,
 }
@@ -56,7 +56,7 @@ struct Ghosts {
 }
 
 impl Shelf {
-    /// An empty one. `dropped` is called for every entry that is removed.
+    /// An empty shelf. `dropped` is called for every entry that is removed.
     pub fn new(budget: usize, dropped: fn(&Entry)) -> Shelf {
         Shelf {
             nodes: HashMap::default(),
@@ -75,7 +75,7 @@ impl Shelf {
         self.small.weight + self.main.weight
     }
 
-    /// Its entries.
+    /// The number of its entries.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -144,7 +144,7 @@ impl Shelf {
         gone
     }
 
-    /// Drops everything; returns how many entries.
+    /// Drops everything; returns the number of entries.
     pub fn clear(&mut self) -> usize {
         let gone = self.nodes.len();
         self.nodes.values().for_each(|node| (self.dropped)(&node.entry));
@@ -160,7 +160,7 @@ impl Shelf {
         true
     }
 
-    /// Evicts the least used until the limit is met; returns how many.
+    /// Evicts the least used entries until the limit is met; returns how many.
     fn make_room(&mut self) -> usize {
         let mut gone = 0;
         while self.weight() > self.budget {
@@ -171,7 +171,7 @@ impl Shelf {
         gone
     }
 
-    /// Evicts the oldest of the small queue, or moves it to the main one; returns whether it was evicted.
+    /// Evicts the oldest entry of the small queue, or moves it to the main one; returns whether it was evicted.
     fn leave_small(&mut self) -> bool {
         let Some((key, number)) = self.small.places.pop_front() else { return false };
         let Some(node) = self.nodes.get_mut(&key).filter(|node| node.number == number) else { return false };
@@ -188,7 +188,7 @@ impl Shelf {
         true
     }
 
-    /// Evicts the oldest of the main queue, or requeues it; returns whether it was evicted.
+    /// Evicts the oldest entry of the main queue, or requeues it; returns whether it was evicted.
     fn go_round_main(&mut self) -> bool {
         let Some((key, number)) = self.main.places.pop_front() else { return false };
         let Some(node) = self.nodes.get_mut(&key).filter(|node| node.number == number) else { return false };
@@ -201,7 +201,7 @@ impl Shelf {
         self.remove(key)
     }
 
-    /// Removes places whose nodes are gone, once there are as many as of the others.
+    /// Removes places whose nodes are gone, once they are as many as the others.
     fn compact(&mut self) {
         let places = self.small.places.len() + self.main.places.len();
         if places <= 2 * self.nodes.len() + SPARE_PLACES {
@@ -228,13 +228,13 @@ impl Ghosts {
         }
     }
 
-    /// Whether a key is known; forgets it. Its place in the order expires by itself.
+    /// Whether a key is known; it is then forgotten. Its place in the order expires by itself.
     fn take(&mut self, key: Key) -> bool {
         self.known.remove(&key)
     }
 }
 
-/// How many places without a node are tolerated.
+/// How many places without a node may remain.
 const SPARE_PLACES: usize = 64;
 
 /// The minimum number of keys to remember.

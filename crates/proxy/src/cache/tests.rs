@@ -52,7 +52,7 @@ impl Workers {
         reply
     }
 
-    /// What worker `index` finds without asking: the rows of an answer.
+    /// The number of rows in the answer that worker `index` finds without asking.
     fn find(&self, index: usize, key: Key) -> Found<u64> {
         self.caches[index].find(key, self.now, |entry| entry.answer().map(Answer::rows))
     }
@@ -286,7 +286,7 @@ fn a_million_distinct_statements_do_not_push_out_a_hot_thousand() {
             workers.put(Key::of_number(scanned), 100);
             scanned += 1;
         }
-        // One of the hot ones is used for a thousand of the others.
+        // One of the hot answers is used for every thousand others.
         let used = Key::of_number(round);
         let _ = workers.hit(used.owner(2), used);
     }
@@ -336,7 +336,7 @@ fn an_owner_that_is_late_is_sent_so_many_answers_that_nobody_waits_for_and_no_mo
         workers.caches[0].ticket(Key::of_number(number as u64)).keep(Some(answer(1)), workers.life(TTL));
     }
     assert_eq!(workers.mailboxes[0].len(), MOST_UNASKED);
-    // Somebody waits for this one.
+    // A client waits for this one.
     let mut reply = workers.caches[0].ask(Key::of_number(1_000_000), workers.now);
     lead(&mut reply).keep(Some(answer(1)), workers.life(TTL));
     assert_eq!(workers.mailboxes[0].len(), MOST_UNASKED + 1);

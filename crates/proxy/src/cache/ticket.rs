@@ -1,5 +1,5 @@
-//! The right and the duty to fetch an answer, and the messages between its holder and the owner of the key. However a
-//! fetch ends, those waiting for it are notified: dropping a ticket means that its holder has left.
+//! The right and the duty to fetch an answer, and the messages between the holder and the owner of the key. However a
+//! fetch ends, the clients waiting for it are notified: dropping a ticket means that its holder has left.
 
 use std::sync::Arc;
 
@@ -9,26 +9,26 @@ use super::entry::{Entry, Life};
 use super::key::Key;
 use crate::rt::{Instant, oneshot};
 
-/// Messages to the owner of a key. In a mailbox there are as many as sessions that wait for an answer, a landing for
-/// each of these, and [`MOST_UNASKED`](super::MOST_UNASKED) landings that nobody waits for.
+/// Messages to the owner of a key. A mailbox contains at most one request for each session that waits for an answer, a
+/// landing for each of these, and [`MOST_UNASKED`](super::MOST_UNASKED) landings that nobody waits for.
 #[derive(Debug)]
 pub enum Delivery {
-    /// A request for the answer.
+    /// Requests an answer.
     Ask {
-        /// To what.
+        /// The key of the answer.
         key: Key,
-        /// When.
+        /// The time of the request.
         now: Instant,
-        /// Where to.
+        /// Receives the reply.
         reply: oneshot::Sender<Reply>,
     },
-    /// The outcome of a fetch.
+    /// Reports the outcome of a fetch.
     Landed {
-        /// To what.
+        /// The key of the answer.
         key: Key,
-        /// The number of the flight, if others wait for it.
+        /// The number of the flight, if other clients wait for it.
         flight: Option<u64>,
-        /// What.
+        /// The outcome.
         landing: Landing,
     },
 }
@@ -36,7 +36,7 @@ pub enum Delivery {
 /// The outcome of a flight.
 #[derive(Debug)]
 pub enum Landing {
-    /// Cache this: an answer, or that none can be cached.
+    /// Cache this entry: an answer, or the information that none can be cached.
     Keep(Arc<Entry>),
     /// The statement has failed.
     Failed,
@@ -49,29 +49,29 @@ pub enum Landing {
 pub enum Reply {
     /// An answer, which may be slightly old for those that waited; or that none is cached.
     Entry(Arc<Entry>),
-    /// Fetch it; others wait.
+    /// Run the statement; other clients wait for its answer.
     Lead(Ticket),
-    /// Run the statement without the cache: it keeps failing.
+    /// Run the statement without the cache, because it keeps failing.
     Alone(Ticket),
 }
 
-/// A ticket.
+/// The right to fetch an answer.
 #[derive(Debug)]
 pub struct Ticket {
     shared: Arc<Shared>,
     key: Key,
-    /// The flush after which its holder requested the answer.
+    /// The flush after which the holder requested the answer.
     generation: u64,
     role: Role,
 }
 
 #[derive(Debug)]
 enum Role {
-    /// Others wait for the flight with this number.
+    /// Other clients wait for the flight with this number.
     Leads(u64),
-    /// Others get this in the meantime.
+    /// Other clients receive this entry in the meantime.
     Renews(Arc<Entry>),
-    /// Nobody waits.
+    /// No client waits.
     Alone,
 }
 
@@ -88,10 +88,10 @@ impl Ticket {
         Ticket { shared, key, generation, role: Role::Alone }
     }
 
-    /// This is the answer; or there is one that cannot be cached, and nobody must wait for the next.
+    /// Reports the answer; `None` if it cannot be cached, and nobody must wait for the next one.
     pub fn keep(mut self, answer: Option<Answer>, life: Life) {
         let role = std::mem::replace(&mut self.role, Role::Alone);
-        // What others get in the meantime is better than nothing.
+        // The entry that other clients receive in the meantime is better than none.
         if let Role::Renews(entry) = &role
             && answer.is_none()
         {
@@ -108,7 +108,7 @@ impl Ticket {
         self.tell(flight, Landing::Keep(Arc::new(entry)));
     }
 
-    /// The statement has failed.
+    /// Reports that the statement has failed.
     pub fn fail(mut self) {
         match std::mem::replace(&mut self.role, Role::Alone) {
             Role::Leads(flight) => self.tell(Some(flight), Landing::Failed),
@@ -117,7 +117,7 @@ impl Ticket {
         }
     }
 
-    /// Releases those that wait: one of them takes over. The answer may still be cached.
+    /// Releases the waiting clients: one of them takes over. The answer may still be cached.
     pub fn leave(&mut self) {
         match std::mem::replace(&mut self.role, Role::Alone) {
             Role::Leads(flight) => self.tell(Some(flight), Landing::Left),
@@ -126,17 +126,17 @@ impl Ticket {
         }
     }
 
-    /// It was never used.
+    /// Discards a ticket that was never used.
     pub(super) fn tear_up(mut self) {
         self.role = Role::Alone;
     }
 
-    /// What all workers' caches share.
+    /// The state shared by all workers' caches.
     pub(super) fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// By message, even to the current worker, which may be in the middle of changing its shard.
+    /// Sends a message, even to the current worker, which may be in the middle of changing its shard.
     fn tell(&self, flight: Option<u64>, landing: Landing) {
         self.shared.deliver(self.key, Delivery::Landed { key: self.key, flight, landing });
     }

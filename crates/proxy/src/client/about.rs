@@ -1,15 +1,15 @@
 //! A client's connection attributes (`program_name`, `_pid`, ...), as sent to servers.
 //!
-//! A server shows it in `performance_schema.session_connect_attrs`. A shared connection has the attributes of the
+//! Servers show them in `performance_schema.session_connect_attrs`. A shared connection has the attributes of the
 //! client for which it was opened or, after a `COM_CHANGE_USER`, logged in again.
 
 use std::sync::{Arc, OnceLock};
 
 use narrows_wire::handshake::ConnectAttributes;
 
-/// What servers receive about a client that has sent `attributes`: Narrows' own pairs first, because servers truncate
-/// at the end; then those of the client, as long as they fit. Pairs without a name, pairs that are not UTF-8, and what
-/// follows a pair that cannot be read are left out: the server could not read them either, or might read them as
+/// The attributes that servers receive for a client that has sent `attributes`: Narrows' own first, because servers
+/// truncate at the end; then those of the client, as long as they fit. Pairs without a name, pairs that are not UTF-8,
+/// and everything after a pair that cannot be parsed are left out: the server could not parse them either, or might see
 /// different pairs.
 pub fn about(attributes: &ConnectAttributes) -> Arc<ConnectAttributes> {
     if attributes.is_empty() {
@@ -33,7 +33,7 @@ pub fn about(attributes: &ConnectAttributes) -> Arc<ConnectAttributes> {
     Arc::new(about)
 }
 
-/// What servers receive about Narrows' own connections, or about clients without attributes.
+/// The attributes of Narrows' own connections, and of clients without attributes.
 pub fn nobody() -> Arc<ConnectAttributes> {
     static NOBODY: OnceLock<Arc<ConnectAttributes>> = OnceLock::new();
     let make = || {
@@ -46,15 +46,15 @@ pub fn nobody() -> Arc<ConnectAttributes> {
     Arc::clone(NOBODY.get_or_init(make))
 }
 
-/// What Narrows sends about itself, overriding the client's values for these names.
+/// Narrows' own attributes, which override the client's values for these names.
 const PROXY: [(&[u8], &[u8]); 2] =
     [(b"_proxy_name", b"narrows"), (b"_proxy_version", env!("CARGO_PKG_VERSION").as_bytes())];
 
-/// Used if the client does not name its program.
+/// The program name if the client does not send one.
 const PROGRAM_NAME: (&[u8], &[u8]) = (b"program_name", b"narrows");
 
-/// How many bytes of one client's attributes servers get and its session keeps: eight times what MySQL keeps per
-/// session unless `performance_schema_session_connect_attrs_size` says more.
+/// The maximum size in bytes of one client's attributes: eight times what MySQL keeps per session by default
+/// (`performance_schema_session_connect_attrs_size`).
 const MOST: usize = 4096;
 
 #[cfg(test)]

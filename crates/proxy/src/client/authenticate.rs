@@ -21,7 +21,7 @@ use crate::stream::{Stream, Transport};
 use crate::tls::KeyPair;
 use crate::worker::Worker;
 
-/// Who a client says it is, and its proof.
+/// The identity that a client claims, and its proof.
 pub(crate) struct LoginClaim<'a> {
     pub(crate) user: &'a [u8],
     pub(crate) plugin: Option<&'a [u8]>,
@@ -118,7 +118,7 @@ fn challenge<'a>(
     }
 }
 
-/// Sends the client a packet of the authentication, and takes its answer in.
+/// Sends the client an authentication packet and reads its answer.
 async fn ask(
     stream: &Stream,
     input: &mut Buffer,
@@ -139,8 +139,8 @@ async fn ask(
     Ok(step)
 }
 
-/// Does slow work on a separate kind of thread. `None` if none is free within half the time limit of a login, so that
-/// the client still learns why.
+/// Does slow work on a separate kind of thread. `None` if no thread is free within half the time limit of a login, so
+/// that the client still receives the reason.
 async fn costly<T: Send + 'static>(
     worker: &Worker,
     snapshot: &Snapshot,
@@ -155,8 +155,8 @@ async fn too_many_logins<T>(stream: &Stream, sequence: u8) -> Result<T, LoginErr
     refuse(stream, sequence, Errno::CON_COUNT_ERROR, text).await
 }
 
-/// What an account requires of a client with the right password: TLS, a certificate, and that there are not too many
-/// clients.
+/// Checks what an account requires of a client with the right password: TLS, a certificate, and that there are not too
+/// many clients.
 fn admit(
     account: &Arc<Account>,
     stream: &Stream,

@@ -36,25 +36,25 @@ pub(crate) use authenticate::{LoginClaim, change_user};
 
 /// A client that has logged in.
 pub struct LoggedIn {
-    /// Its socket.
+    /// The client's socket.
     pub stream: Stream,
-    /// Bytes read ahead.
+    /// Bytes that were read ahead.
     pub input: Buffer,
     /// Narrows' id of the connection, which `KILL` takes.
     pub id: u32,
-    /// Its account; holds a slot of the user's `max_connections`.
+    /// The account; holds a slot of the user's `max_connections`.
     pub account: AccountPlace,
-    /// What it requires of a server connection: an account, credentials, and connection attributes.
+    /// The requirements for its server connections: account, credentials, and connection attributes.
     pub want: Want,
     /// The negotiated capabilities.
     pub capabilities: Capabilities,
-    /// Its initial state.
+    /// The initial session state.
     pub state: SharedState,
     /// The greeting's nonce; `COM_CHANGE_USER` answers it again.
     pub nonce: Nonce,
-    /// Its address and port.
+    /// The client's address and port.
     pub peer: (String, u16),
-    /// The state of its session, if another process served it before.
+    /// The session state, if another process served the client before.
     pub restored: Option<RestoredSession>,
 }
 
@@ -77,14 +77,14 @@ enum LoginError {
 /// Whether `mysql-max_connections`, as it was when the client connected, allows another client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Admission {
-    /// There is.
+    /// The client may log in.
     Granted,
-    /// It is one too many, and gets an error.
+    /// The client exceeds the limit and receives an error.
     Full,
 }
 
-/// The login of a client, which another process may have started to serve: then the login is replayed with what the
-/// client sent, and the client receives what it has not received yet. The outcome is counted.
+/// Logs a client in. If another process has already begun the login, it is replayed with what the client sent, and the
+/// client receives the rest. The outcome is counted.
 pub async fn accept(
     worker: &Rc<Worker>,
     stream: Stream,
@@ -134,7 +134,7 @@ fn count_failure(worker: &Worker, error: &LoginError) {
     }
 }
 
-/// The client's address is stored in `peer` as soon as it is known.
+/// Logs a client in; its address is stored in `peer` as soon as it is known.
 async fn log_in(
     worker: &Rc<Worker>,
     snapshot: &Snapshot,
@@ -202,7 +202,7 @@ fn check_failures(worker: &Worker, snapshot: &Snapshot, address: &str) -> Result
     }
 }
 
-/// Greets a client, if it may try to log in.
+/// Greets a client if its address may try to log in.
 async fn greet(
     worker: &Worker,
     snapshot: &Snapshot,
@@ -227,7 +227,7 @@ async fn greet(
     Ok(sent)
 }
 
-/// Reads the PROXY header, if the client's first bytes are one; returns the address that it gives.
+/// Reads the PROXY header if the client's first bytes are one; returns the address in it.
 async fn proxied(stream: &Stream, input: &mut Buffer) -> Result<Option<(String, u16)>, LoginError> {
     loop {
         match ProxyHeader::decode(input.filled()).map_err(ReadError::Malformed)? {
@@ -278,8 +278,8 @@ async fn hello(
                     return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, text).await;
                 };
                 input.consume(header.packet_length());
-                // Clients start TLS at once. What they have sent belongs to it, and nothing sent before must be read as
-                // if it had come inside TLS.
+                // Clients start TLS immediately. What they have sent belongs to it, and nothing sent before must be
+                // read as if it had arrived inside TLS.
                 let early = std::mem::take(input);
                 stream = stream.accept_tls(config, early.filled()).await?;
                 expected = sequence;
@@ -364,7 +364,7 @@ pub(crate) fn set_login_mode(state: &mut SessionState, capabilities: Capabilitie
     }
 }
 
-/// The client's schema, otherwise the user's, otherwise that of the variables, otherwise none.
+/// The client's schema, or otherwise the user's, the variable's, or none.
 pub(crate) fn first_schema(
     snapshot: &Snapshot,
     account: &Account,
@@ -376,8 +376,8 @@ pub(crate) fn first_schema(
     choices.into_iter().find(|schema| !schema.is_empty()).map(Into::into)
 }
 
-/// The error of a login, or of a `COM_CHANGE_USER`, with the id of a collation in whose character set no server accepts
-/// statements.
+/// The error of a login, or of a `COM_CHANGE_USER`, with the id of a collation whose character set servers do not
+/// accept for statements.
 ///
 /// An id that only one server family knows is not refused: the other treats it as an unknown id.
 pub(crate) fn refusal_of_collation(id: u16) -> Option<(Errno, String)> {
@@ -451,7 +451,7 @@ fn offered(snapshot: &Snapshot) -> Capabilities {
     if offered.extended() == 0 { offered.union(Capabilities::LONG_PASSWORD) } else { offered }
 }
 
-/// Offered regardless of the servers: Narrows translates, or every server of the last decade has it.
+/// Offered regardless of the servers: either Narrows translates, or every server of the last decade supports it.
 const ALWAYS: Capabilities = Capabilities(
     Capabilities::FOUND_ROWS.0
         | Capabilities::LONG_FLAG.0
@@ -474,7 +474,7 @@ const ALWAYS: Capabilities = Capabilities(
         | Capabilities::DEPRECATE_EOF.0,
 );
 
-/// Offered if every known server has it.
+/// Offered if every known server supports it.
 const DEPENDING: Capabilities = Capabilities(
     Capabilities::QUERY_ATTRIBUTES.0
         | Capabilities::MARIADB_STMT_BULK_OPERATIONS.0

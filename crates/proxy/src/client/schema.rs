@@ -1,6 +1,6 @@
 //! The initial schema of a client: only a server knows whether it exists, and whether this user may use it.
 //!
-//! A server is asked before the login is answered, so that a client gets the error where it would without a proxy. A
+//! A server is asked before the login is answered, so that a client receives the error when it would without a proxy. A
 //! schema that once existed is not checked again: if it has been dropped since, the first statement is refused instead.
 
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::state::SharedState;
 use crate::worker::Worker;
 
 /// Why a server refuses this user the schema of `state`. Also `None` if no server could be asked within the time of one
-/// attempt to connect: the first statement will get the error.
+/// attempt to connect: the first statement will fail then.
 pub(crate) async fn refusal(
     worker: &Rc<Worker>,
     snapshot: &Snapshot,
@@ -36,7 +36,7 @@ pub(crate) async fn refusal(
     None
 }
 
-/// Brings a connection into `state`; the error is the server's, if there is one.
+/// Brings a connection into `state`; on failure, returns the server's error, if there is one.
 async fn enter(
     worker: &Rc<Worker>,
     snapshot: &Snapshot,
@@ -61,7 +61,8 @@ async fn enter(
     }
 }
 
-/// Access denied, unknown, or an invalid name (manual: ER_DBACCESS_DENIED_ERROR, ER_BAD_DB_ERROR, ER_WRONG_DB_NAME).
+/// Whether an error is about the schema: access denied, unknown, or an invalid name (manual: ER_DBACCESS_DENIED_ERROR,
+/// ER_BAD_DB_ERROR, ER_WRONG_DB_NAME).
 fn is_about_schema(error: &ServerError) -> bool {
     matches!(error.code, 1044 | 1049 | 1102)
 }

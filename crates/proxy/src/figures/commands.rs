@@ -1,4 +1,4 @@
-//! Statements by class and by the time they took.
+//! Statements by class and by execution time.
 
 use std::cell::Cell;
 
@@ -15,7 +15,7 @@ macro_rules! classes {
             $($class,)*
         }
 
-        /// The names of the classes, in their order.
+        /// The names of the classes, in order.
         const NAMES: &[&str] = &[$($name,)*];
     };
 }
@@ -115,7 +115,7 @@ impl CommandClass {
         }
     }
 
-    /// Its name in the table.
+    /// The name of the class in the table.
     pub fn name(self) -> &'static str {
         NAMES.get(self as usize).copied().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The table of digests of one worker: what was run how often, how long it took, how many rows it gave.
+//! One worker's table of digests: how often each statement was run, how long it took, and how many rows it returned.
 //!
 //! A row is found by hash and by comparing its key; nothing is allocated for a row that exists. The table has a fixed
 //! budget of memory. When a new row would exceed it, the least used rows are dropped: each row has a small counter of
@@ -14,15 +14,15 @@ use crate::rows::HostgroupId;
 /// The key of a row.
 #[derive(Debug, Clone, Copy)]
 pub struct DigestKey<'a> {
-    /// Where the statement ran.
+    /// The hostgroup that ran the statement.
     pub hostgroup: HostgroupId,
-    /// In which schema.
+    /// The current schema.
     pub schemaname: &'a [u8],
     /// The user.
     pub username: &'a str,
     /// The client's address; empty if that is not kept.
     pub client_address: &'a str,
-    /// Hash of its digest text.
+    /// The hash of the digest text.
     pub digest: u64,
 }
 
@@ -31,11 +31,11 @@ pub struct DigestKey<'a> {
 pub struct Execution {
     /// When it ended, in seconds since the process started.
     pub at_s: u64,
-    /// How long it took.
+    /// The execution time.
     pub time_us: u64,
-    /// Rows it changed.
+    /// The number of rows changed.
     pub rows_affected: u64,
-    /// Rows it sent.
+    /// The number of rows sent.
     pub rows_sent: u64,
 }
 
@@ -45,7 +45,7 @@ pub struct DigestTable {
     rows: Vec<Row>,
     /// Indexes into `rows`, by the hash of the key.
     index: HashTable<usize>,
-    /// Each text once, and how many rows have it.
+    /// Each text once, and the number of rows that have it.
     texts: HashMap<u64, (Arc<[u8]>, usize)>,
     hasher: DefaultHashBuilder,
     bytes: usize,
@@ -74,21 +74,21 @@ pub struct Row {
 /// The counters of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowFigures {
-    /// Runs.
+    /// The number of executions.
     pub count: u64,
-    /// The first one's end, in seconds since the process started.
+    /// When the first execution ended, in seconds since the process started.
     pub first_s: u64,
-    /// The last one's end.
+    /// When the last execution ended.
     pub last_s: u64,
-    /// Time of all.
+    /// The total execution time.
     pub sum_time_us: u64,
-    /// Time of the fastest.
+    /// The shortest execution time.
     pub min_time_us: u64,
-    /// Time of the slowest.
+    /// The longest execution time.
     pub max_time_us: u64,
-    /// Rows changed.
+    /// The number of rows changed.
     pub rows_affected: u64,
-    /// Rows sent.
+    /// The number of rows sent.
     pub rows_sent: u64,
 }
 
@@ -107,7 +107,7 @@ impl DigestTable {
         }
     }
 
-    /// Adds a run to its row; returns whether there is one. If not, [`DigestTable::insert`] creates it.
+    /// Adds an execution to its row; returns whether there is one. If not, [`DigestTable::insert`] creates it.
     pub fn add(&mut self, key: &DigestKey<'_>, run: &Execution) -> bool {
         let hash = key.hash(&self.hasher);
         let rows = &mut self.rows;
@@ -120,12 +120,12 @@ impl DigestTable {
         true
     }
 
-    /// Creates a row for a new key, with its first run. A row too large for the whole budget is not kept.
+    /// Creates a row for a new key, with its first execution. A row too large for the whole budget is not kept.
     pub fn insert(&mut self, key: &DigestKey<'_>, text: &[u8], run: &Execution) {
         self.put(key, text, RowFigures::new(run));
     }
 
-    /// Takes back figures that were taken: they are added to those counted since.
+    /// Returns figures that were taken: they are added to those counted since.
     pub fn give_back(&mut self, key: &DigestKey<'_>, text: &[u8], figures: RowFigures) {
         let hash = key.hash(&self.hasher);
         let rows = &mut self.rows;
@@ -198,12 +198,12 @@ impl DigestTable {
         self.bytes
     }
 
-    /// Rows that were dropped to stay within the budget.
+    /// The number of rows that were dropped to stay within the budget.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Drops the least used row found by a short search.
+    /// Drops the least used row that a short search finds.
     fn drop_one(&mut self) {
         let mut least = (u8::MAX, 0);
         for _ in 0..LOOKS {
@@ -224,7 +224,7 @@ impl DigestTable {
         self.dropped += 1;
     }
 
-    /// Removes a row; the last one takes its place.
+    /// Removes a row; the last row takes its place.
     fn remove(&mut self, place: usize) {
         let last = self.rows.len() - 1;
         let row = self.rows.swap_remove(place);
@@ -278,12 +278,12 @@ impl Row {
         (username, schemaname, client_address)
     }
 
-    /// Where the statements ran.
+    /// The hostgroup that ran the statements.
     pub fn hostgroup(&self) -> HostgroupId {
         self.hostgroup
     }
 
-    /// Hash of the digest text.
+    /// The hash of the digest text.
     pub fn digest(&self) -> u64 {
         self.digest
     }
@@ -293,7 +293,7 @@ impl Row {
         &self.text
     }
 
-    /// What it counts.
+    /// The counters of the row.
     pub fn figures(&self) -> RowFigures {
         self.figures
     }
@@ -340,7 +340,7 @@ fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// The size of a row: itself, its entry in the index including spare entries, and its names.
+/// The size of a row: the row itself, its entry in the index including spare entries, and its names.
 fn row_bytes(names: usize) -> usize {
     size_of::<Row>() + 3 * size_of::<usize>() + names + ALLOCATION
 }
@@ -356,7 +356,7 @@ const ALLOCATION: usize = 16;
 /// How many rounds of the hand a frequently used row survives.
 const MOST_RECENT: u8 = 15;
 
-/// How many rows are examined for each one that is dropped: this limits the cost of a new digest.
+/// How many rows are examined for each row that is dropped: this limits the cost of a new digest.
 const LOOKS: usize = 32;
 
 #[cfg(test)]

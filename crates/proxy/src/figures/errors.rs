@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::hostgroup::Server;
 use crate::rows::HostgroupId;
 
-/// The errors that one worker has seen. Limited in number: the error that has not occurred for the longest time is
-/// dropped.
+/// The errors that one worker has seen. Their number is limited: the error that has not occurred for the longest time
+/// is dropped.
 #[derive(Debug, Default)]
 pub struct ErrorTable(HashMap<ErrorKey, ErrorFigures>);
 
@@ -18,28 +18,28 @@ pub struct ErrorKey {
     pub hostgroup: HostgroupId,
     /// The server.
     pub hostname: String,
-    /// Its port.
+    /// The server's port.
     pub port: u16,
     /// The user.
     pub username: String,
     /// The client's address; empty if that is not kept.
     pub client_address: String,
-    /// In which schema.
+    /// The current schema.
     pub schemaname: Vec<u8>,
-    /// Its number.
+    /// The error number.
     pub errno: u16,
 }
 
 /// What is kept about an error.
 #[derive(Debug, Clone)]
 pub struct ErrorFigures {
-    /// How often.
+    /// How often the error occurred.
     pub count: u64,
-    /// When first, in seconds since the process started.
+    /// When it first occurred, in seconds since the process started.
     pub first_s: u64,
-    /// When last.
+    /// When it last occurred.
     pub last_s: u64,
-    /// Its last text.
+    /// The text of the last one.
     pub text: Box<[u8]>,
 }
 
@@ -83,7 +83,7 @@ impl ErrorTable {
         self.put(key, ErrorFigures { count: 1, first_s: at_s, last_s: at_s, text });
     }
 
-    /// Takes back an error that was taken: it is added to those counted since.
+    /// Returns an error that was taken: it is added to those counted since.
     pub fn give_back(&mut self, key: ErrorKey, figures: ErrorFigures) {
         match self.0.get_mut(&key) {
             Some(newer) => newer.add(figures),
@@ -101,7 +101,7 @@ impl ErrorTable {
         self.0.insert(key, figures);
     }
 
-    /// A copy of all.
+    /// A copy of all errors.
     pub fn copy(&self) -> Vec<(ErrorKey, ErrorFigures)> {
         self.0.iter().map(|(key, figures)| (key.clone(), figures.clone())).collect()
     }
@@ -115,7 +115,7 @@ impl ErrorTable {
 /// How many different errors a worker keeps: at most half a megabyte with their texts.
 const MOST: usize = 1024;
 
-/// Servers' messages have at most 512 bytes (manual: `MYSQL_ERRMSG_SIZE`).
+/// The maximum length of a server's message (manual: `MYSQL_ERRMSG_SIZE`).
 const LONGEST_TEXT: usize = 512;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ macro_rules! counters {
     ($($(#[$doc:meta])* $field:ident = $name:literal;)*) => {
         /// One worker's counters since the start, or the sum of all workers'.
         ///
-        /// Gauges (current values) are 0 while a worker counts and are filled in when it is asked.
+        /// Gauges (current values) are 0 while a worker counts and are filled in when they are read.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct Counters {
             $($(#[$doc])* pub $field: u64,)*
@@ -17,7 +17,7 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// Adds another worker's.
+            /// Adds another worker's counters.
             pub fn add(&mut self, other: &Counters) {
                 $(self.$field += other.$field;)*
                 for (reason, count) in &other.pins {
@@ -147,11 +147,11 @@ counters! {
     pool_bytes = "ConnPool_memory_bytes";
     /// Prepared statements of clients, now.
     client_statements = "Stmt_Client_Active_Total";
-    /// The different ones among them.
+    /// Different prepared statements of clients, now.
     client_statements_unique = "Stmt_Client_Active_Unique";
     /// Prepared statements on servers, now.
     backend_statements = "Stmt_Server_Active_Total";
-    /// The different ones among them.
+    /// Different prepared statements on servers, now.
     backend_statements_unique = "Stmt_Server_Active_Unique";
     /// The highest id assigned to a prepared statement.
     highest_statement = "Stmt_Max_Stmt_id";
@@ -179,9 +179,9 @@ counters! {
     login_failures = "Narrows_login_failures";
     /// Sessions that ended by a panic.
     panics = "Narrows_panics";
-    /// Statements that are not in the whitelist, and ran.
+    /// Statements that ran although they are not in the whitelist.
     firewall_noted = "Narrows_firewall_detected";
-    /// Statements that are not in the whitelist, and were refused.
+    /// Statements that were refused because they are not in the whitelist.
     firewall_refused = "Narrows_firewall_refused";
     /// Statements classified as reads that a read-only server refused, and that ran on a writer.
     reads_run_on_writers = "Narrows_reads_run_on_writers";

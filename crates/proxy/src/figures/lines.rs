@@ -2,14 +2,14 @@
 
 use crate::pin_reason::PinReason;
 use crate::rows::{HostgroupId, ServerStatus};
-use crate::rules::SomeClient;
+use crate::rules::OwnedClient;
 
 /// Whether figures are reset after they have been read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Take {
-    /// They continue.
+    /// The figures are kept.
     Copy,
-    /// They are reset.
+    /// The figures are reset.
     Reset,
 }
 
@@ -20,24 +20,24 @@ pub struct ServerLine {
     pub hostgroup: HostgroupId,
     /// The server's name or address, or the path of its socket.
     pub hostname: String,
-    /// Its port; 0 for a socket.
+    /// The server's port; 0 for a socket.
     pub port: u16,
-    /// Its status for the workers: [`ServerStatus::Shunned`] also while it cannot be reached.
+    /// The status as the workers see it: [`ServerStatus::Shunned`] also while the server cannot be reached.
     pub status: ServerStatus,
     /// Connections in use, now.
     pub used: u64,
     /// Idle connections, now.
     pub free: u64,
-    /// The most connections in use at once. With several workers, the sum of their maxima, but never more than were
-    /// open.
+    /// The maximum number of connections in use at once. With several workers, the sum of their maxima, but never more
+    /// than were open.
     pub most_used: u64,
-    /// What its workers have counted.
+    /// The counters of all workers.
     pub tally: Tally,
-    /// Commands sent to it because it has executed a GTID.
+    /// Commands sent to the server because it has executed a GTID.
     pub queries_gtid_sync: u64,
-    /// Latency of the monitor's last ping; 0: not known. Not reset.
+    /// The latency of the monitor's last ping; 0 if not known. Not reset.
     pub latency_us: u64,
-    /// The last reason why it could not be reached, unless it has been reached since.
+    /// The last reason why the server could not be reached, unless it has been reached since.
     pub failure: Option<ServerFailure>,
 }
 
@@ -50,9 +50,9 @@ pub struct Tally {
     pub failed: u64,
     /// Commands sent for clients.
     pub queries: u64,
-    /// Bytes of those commands.
+    /// The size of those commands in bytes.
     pub bytes_sent: u64,
-    /// Bytes of their answers.
+    /// The size of their answers in bytes.
     pub bytes_received: u64,
     /// `COM_CHANGE_USER` sent.
     pub change_users: u64,
@@ -63,9 +63,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Adds others.
+    /// Adds other counters.
     pub fn add(&mut self, other: Tally) {
-        // Named one by one, so that none is forgotten.
+        // Listed one by one, so that none is forgotten.
         let Tally { connected, failed, queries, bytes_sent, bytes_received, change_users, init_dbs, sets } =
             other;
         self.connected += connected;
@@ -82,65 +82,65 @@ impl Tally {
 /// Why a server could not be reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerFailure {
-    /// What went wrong.
+    /// The error.
     pub text: String,
-    /// How long ago.
+    /// How long ago it occurred.
     pub age_ms: u64,
-    /// How long until it is tried again; 0: with the next statement.
+    /// The time until the server is tried again; 0: with the next statement.
     pub pause_ms: u64,
 }
 
 /// A row of `stats_mysql_commands_counters`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommandLine {
-    /// The class of statements, as the table names it.
+    /// The name of the class in the table.
     pub command: &'static str,
-    /// Time of all, in us.
+    /// The total execution time in us.
     pub total_time_us: u64,
-    /// Statements.
+    /// The number of statements.
     pub total: u64,
-    /// Statements by the time they took, each in one bucket: up to 100 us, 500 us, 1 ms, 5 ms, 10 ms, 50 ms, 100 ms,
-    /// 500 ms, 1 s, 5 s, 10 s, and longer.
+    /// The number of statements by execution time, each in one bucket: up to 100 us, 500 us, 1 ms, 5 ms, 10 ms, 50 ms,
+    /// 100 ms, 500 ms, 1 s, 5 s, 10 s, and longer.
     pub buckets: [u64; 12],
 }
 
 /// A row of `stats_mysql_query_digest`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestLine {
-    /// Where the statements ran; -1: Narrows answered.
+    /// The hostgroup that ran the statements; -1 if Narrows answered.
     pub hostgroup: HostgroupId,
-    /// In which schema; empty: none.
+    /// The current schema; empty if none.
     pub schemaname: String,
-    /// Whose they were.
+    /// The user.
     pub username: String,
-    /// From where, with `query_digests_track_hostname`; else empty.
+    /// The client's address with `query_digests_track_hostname`; otherwise empty.
     pub client_address: String,
-    /// Hash of the digest text.
+    /// The hash of the digest text.
     pub digest: u64,
-    /// The statements with their values replaced.
+    /// The digest text: statements with their values replaced.
     pub digest_text: String,
-    /// How many.
+    /// The number of executions.
     pub count: u64,
-    /// When first, Unix time.
+    /// When the statement first ran, in Unix time.
     pub first_seen: u64,
-    /// When last, Unix time.
+    /// When the statement last ran, in Unix time.
     pub last_seen: u64,
-    /// Time of all, in us.
+    /// The total execution time in us.
     pub sum_time_us: u64,
-    /// Time of the fastest.
+    /// The shortest execution time in us.
     pub min_time_us: u64,
-    /// Time of the slowest.
+    /// The longest execution time in us.
     pub max_time_us: u64,
-    /// Rows changed by all.
+    /// The number of rows changed.
     pub rows_affected: u64,
-    /// Rows sent for all.
+    /// The number of rows sent.
     pub rows_sent: u64,
 }
 
 /// A row of `stats_mysql_query_rules`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleLine {
-    /// The rule.
+    /// The id of the rule.
     pub rule_id: i64,
     /// How often it matched since it was loaded.
     pub hits: u64,
@@ -153,7 +153,7 @@ pub struct UserLine {
     pub username: String,
     /// Its client connections, now.
     pub connections: u32,
-    /// Its maximum number.
+    /// Its maximum number of client connections.
     pub max_connections: u32,
 }
 
@@ -162,56 +162,56 @@ pub struct UserLine {
 pub struct ErrorLine {
     /// The hostgroup.
     pub hostgroup: HostgroupId,
-    /// The server that answered with the error.
+    /// The server that returned the error.
     pub hostname: String,
-    /// Its port.
+    /// The server's port.
     pub port: u16,
-    /// Whose statement it was.
+    /// The user who sent the statement.
     pub username: String,
-    /// From where, with `query_digests_track_hostname`; else empty.
+    /// The client's address with `query_digests_track_hostname`; otherwise empty.
     pub client_address: String,
-    /// In which schema.
+    /// The current schema.
     pub schemaname: String,
-    /// The error's number.
+    /// The error number.
     pub errno: u16,
-    /// How often.
+    /// How often the error occurred.
     pub count: u64,
-    /// When first, Unix time.
+    /// When it first occurred, in Unix time.
     pub first_seen: u64,
-    /// When last, Unix time.
+    /// When it last occurred, in Unix time.
     pub last_seen: u64,
-    /// The text it had last.
+    /// The text of the last one.
     pub last_error: String,
 }
 
 /// A row of `stats_mysql_free_connections`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FreeConnection {
-    /// Its socket.
+    /// The descriptor of its socket.
     pub fd: i32,
     /// The hostgroup.
     pub hostgroup: HostgroupId,
     /// The server.
     pub hostname: String,
-    /// Its port.
+    /// The server's port.
     pub port: u16,
     /// The account it is logged in as.
     pub username: String,
-    /// The schema it is in.
+    /// Its current schema.
     pub schema: Option<String>,
-    /// Variables as they were set by clients, as literals of SQL: name and value.
+    /// The session variables that clients have set: name and value, as SQL literals.
     pub variables: Vec<(String, String)>,
-    /// Time since its last use.
+    /// The time since its last use.
     pub idle_ms: u64,
-    /// Time since it was opened.
+    /// The time since it was opened.
     pub age_ms: u64,
     /// How many times it was leased.
     pub leases: u64,
-    /// Its number on the server.
+    /// The connection id on the server.
     pub thread_id: u32,
-    /// Whether the server is a MariaDB.
+    /// Whether the server is MariaDB.
     pub is_mariadb: bool,
-    /// Capabilities that were negotiated.
+    /// The negotiated capabilities.
     pub capabilities: u64,
 }
 
@@ -220,25 +220,25 @@ pub struct FreeConnection {
 pub struct PreparedLine {
     /// Narrows' id of the statement.
     pub id: u64,
-    /// In which schema it was prepared.
+    /// The schema in which it was prepared.
     pub schemaname: String,
-    /// By whom.
+    /// The user who prepared it.
     pub username: String,
-    /// Hash of its digest text.
+    /// The hash of the digest text.
     pub digest: u64,
-    /// Client statements that refer to it.
+    /// The number of client statements that refer to it.
     pub clients: u64,
-    /// Backend connections that have it.
+    /// The number of backend connections that have prepared it.
     pub backends: u64,
-    /// Columns of its result.
+    /// The number of columns in its result.
     pub columns: u16,
-    /// Its parameters.
+    /// The number of its parameters.
     pub parameters: u16,
-    /// Its text.
+    /// The text of the statement.
     pub query: String,
 }
 
-/// What the memory is used for, in bytes.
+/// Memory usage by purpose, in bytes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryFigures {
     /// Resident memory of the process (`VmRSS`).
@@ -247,17 +247,17 @@ pub struct MemoryFigures {
     pub virtual_size: u64,
     /// Allocated memory.
     pub allocated: u64,
-    /// Address space that the allocator has from the system.
+    /// Address space that the allocator has obtained from the system.
     pub mapped: u64,
     /// Anonymous memory of the process (`RssAnon`): heap and stacks that are in memory.
     pub anonymous: u64,
     /// Accounts of the configuration in force.
     pub accounts: u64,
-    /// Tables of digests, their texts included.
+    /// Tables of digests, including their texts.
     pub digests: u64,
     /// Query rules of the configuration in force.
     pub rules: u64,
-    /// Prepared statements, their texts included, as clients and backend connections share them.
+    /// Prepared statements, including their texts, as shared by clients and backend connections.
     pub statements: u64,
     /// Backend connections' records of the statements prepared on them.
     pub statements_of_backends: u64,
@@ -267,28 +267,28 @@ pub struct MemoryFigures {
     pub client_buffers: u64,
     /// Buffers with answers of servers.
     pub backend_buffers: u64,
-    /// Spare buffers.
+    /// Buffers that are not in use.
     pub buffers_spare: u64,
-    /// Sessions, without what their tasks take.
+    /// Sessions, without the memory of their tasks.
     pub sessions: u64,
     /// Idle backend connections.
     pub idle_backends: u64,
 }
 
-/// What a session does.
+/// What a session is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Doing {
     /// It waits for a command.
     #[default]
     Sleep,
-    /// It runs the command with this name in the process list (`Query`, `Execute`, `Init DB`, ...).
+    /// It is running the command with this name in the process list (`Query`, `Execute`, `Init DB`, ...).
     Command(&'static str),
-    /// It waits for a backend connection to run it on.
+    /// It waits for a backend connection that will run the command.
     Connect,
 }
 
 impl Doing {
-    /// The word for it in a process list.
+    /// The command as shown in a process list.
     pub fn word(self) -> &'static str {
         match self {
             Doing::Sleep => "Sleep",
@@ -301,37 +301,37 @@ impl Doing {
 /// A row of `stats_mysql_processlist`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessLine {
-    /// The worker.
+    /// The worker's index.
     pub worker: usize,
-    /// What `KILL` takes.
+    /// The session's id, which `KILL` takes.
     pub id: u32,
-    /// Whose session it is.
+    /// The session's user.
     pub username: String,
-    /// Its schema.
+    /// The current schema.
     pub schema: Option<String>,
-    /// From where.
+    /// The client's address.
     pub client_host: String,
-    /// From which port.
+    /// The client's port.
     pub client_port: u16,
-    /// The hostgroup of the current backend connection, or of the last statement; `None`: there was none yet.
+    /// The hostgroup of the current backend connection, or of the last statement; `None` if there was none yet.
     pub hostgroup: Option<HostgroupId>,
     /// The current backend connection: leased for the running statement, or pinned.
     pub backend: Option<ProcessBackend>,
-    /// What it does.
+    /// What the session is doing.
     pub doing: Doing,
-    /// For how long.
+    /// For how many milliseconds.
     pub time_ms: u64,
-    /// The statement that runs, up to [`SHOWN_TEXT`] bytes.
+    /// The running statement, up to [`SHOWN_TEXT`] bytes.
     pub info: Option<String>,
-    /// Why it is pinned to its backend connection.
+    /// Why the session is pinned to its backend connection.
     pub pins: PinReason,
-    /// Milliseconds since its login.
+    /// Milliseconds since the login.
     pub age_ms: u64,
-    /// Commands it has sent.
+    /// The number of commands received.
     pub commands: u64,
 }
 
-/// Bytes of a running statement that a process list can show.
+/// The maximum length of a running statement in the process list, in bytes.
 pub const SHOWN_TEXT: usize = 1024;
 
 /// A session's backend connection.
@@ -339,40 +339,40 @@ pub const SHOWN_TEXT: usize = 1024;
 pub struct ProcessBackend {
     /// The server.
     pub hostname: String,
-    /// Its port.
+    /// The server's port.
     pub port: u16,
-    /// Our address on that connection; empty for a socket.
+    /// Narrows' address on that connection; empty for a socket.
     pub local_host: String,
-    /// Our port on it.
+    /// Narrows' port on that connection.
     pub local_port: u16,
-    /// Its number on the server.
+    /// The connection id on the server.
     pub thread_id: u32,
 }
 
-/// One reason for which one session is pinned.
+/// One reason why a session is pinned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PinLine {
-    /// The worker.
+    /// The worker's index.
     pub worker: usize,
-    /// The session.
+    /// The session's id.
     pub id: u32,
-    /// Whose it is.
+    /// The session's user.
     pub username: String,
-    /// Its schema.
+    /// The current schema.
     pub schema: Option<String>,
-    /// From where.
+    /// The client's address.
     pub client_host: String,
-    /// The hostgroup of its connection.
+    /// The hostgroup of the session's backend connection.
     pub hostgroup: Option<HostgroupId>,
-    /// Its connection.
+    /// The session's backend connection.
     pub backend: Option<ProcessBackend>,
     /// The reason; see [`PinReason::ALL`].
     pub reason: &'static str,
-    /// How long it holds.
+    /// For how many milliseconds it has held.
     pub age_ms: u64,
-    /// Hash of the digest text of the statement that caused it.
+    /// The hash of the digest text of the statement that caused it.
     pub digest: u64,
-    /// That text.
+    /// The digest text of that statement.
     pub digest_text: String,
 }
 
@@ -382,33 +382,33 @@ pub struct RouteQuestion {
     /// The statement.
     pub statement: Vec<u8>,
     /// The user who would send it; the schema is in `schema`.
-    pub client: SomeClient,
-    /// In which schema; `None`: the account's default.
+    pub client: OwnedClient,
+    /// The current schema; `None` for the account's default.
     pub schema: Option<String>,
 }
 
 /// Where a statement would go, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainedRoute {
-    /// Hash of the digest text; `None` while `query_digests` is off.
+    /// The hash of the digest text; `None` while `query_digests` is off.
     pub digest: Option<u64>,
     /// The digest text.
     pub digest_text: String,
-    /// Its kind, as the lexer names it.
+    /// The kind of the statement, as the lexer names it.
     pub kind: String,
-    /// Its class in `stats_mysql_commands_counters`.
+    /// The class of the statement in `stats_mysql_commands_counters`.
     pub command: &'static str,
     /// The rules that match, in order.
     pub rules: Vec<RouteRule>,
-    /// What its first comment says, in order.
+    /// The hints in its first comment, in order.
     pub hints: Vec<RouteHint>,
-    /// The statement as rewritten by rules, if it was.
+    /// The statement as rewritten by rules, if they rewrite it.
     pub rewritten: Option<String>,
     /// The outcome.
     pub outcome: RouteOutcome,
     /// Every server of the hostgroup.
     pub servers: Vec<RouteServer>,
-    /// What the cache would do.
+    /// How the query cache handles the statement.
     pub cache: String,
     /// What would pin the session to its connection: the reason, and the word or rule that causes it.
     pub pins: Vec<(&'static str, String)>,
@@ -417,46 +417,46 @@ pub struct ExplainedRoute {
 /// A rule that matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteRule {
-    /// The rule.
+    /// The id of the rule.
     pub rule_id: i64,
-    /// What it sets: column and value.
+    /// The outputs that it sets: column and value.
     pub sets: Vec<(&'static str, String)>,
-    /// What differs from its row.
+    /// How its effect differs from its row.
     pub remark: Option<&'static str>,
 }
 
 /// A hint of a statement's first comment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteHint {
-    /// Its name, as it is written.
+    /// The name of the hint, as written.
     pub key: String,
-    /// Its value.
+    /// The value of the hint.
     pub value: String,
-    /// Why it is ignored; `None`: it is applied.
+    /// Why the hint is ignored; `None` if it is applied.
     pub ignored: Option<&'static str>,
 }
 
-/// The outcome of a statement.
+/// The outcome for a statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteOutcome {
     /// It runs in this hostgroup, for this reason.
     Hostgroup(HostgroupId, String),
-    /// Narrows answers; the text says what.
+    /// Narrows answers, with this text.
     Answered(String),
 }
 
 /// A server of the hostgroup that a statement goes to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RouteServer {
-    /// Its name or address.
+    /// The server's name or address.
     pub hostname: String,
-    /// Its port.
+    /// The server's port.
     pub port: u16,
-    /// Its weight.
+    /// The server's weight.
     pub weight: u32,
-    /// Whether it may be chosen now.
+    /// Whether it may be chosen at the moment.
     pub eligible: bool,
-    /// Why, or why not.
+    /// The reason why it may or may not be chosen.
     pub reason: String,
 }
 

@@ -1,5 +1,4 @@
-//! What a worker counts, and what the control plane receives: plain numbers and plain lines. [`crate::stats`] requests
-//! them.
+//! What a worker counts, and what the control plane receives: plain numbers and rows. [`crate::stats`] collects them.
 
 mod commands;
 mod digests;

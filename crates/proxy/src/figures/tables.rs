@@ -6,14 +6,14 @@ use std::rc::Rc;
 use super::{Commands, DigestTable, ErrorTable};
 use crate::rt::Instant;
 
-/// What one worker counts, besides its [`super::Counters`].
+/// The figures that one worker counts, besides its [`super::Counters`].
 #[derive(Debug)]
 pub struct Figures {
     /// Statements by class.
     pub commands: Commands,
     /// Statements by digest.
     pub digests: RefCell<DigestTable>,
-    /// Errors of servers; the pool adds those of connecting.
+    /// Errors of servers; the pool adds errors of connects.
     pub errors: Rc<RefCell<ErrorTable>>,
     /// When the process started.
     started: Instant,
@@ -22,7 +22,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Empty tables. `workers` workers share the budget for digests.
+    /// Empty tables. All `workers` workers share the budget for digests.
     pub fn new(workers: usize, started: Instant) -> Figures {
         let budget = (DIGEST_BUDGET / workers.max(1)).max(LEAST_DIGEST_BUDGET);
         Figures {
@@ -39,12 +39,12 @@ impl Figures {
         now.saturating_duration_since(self.started).as_secs()
     }
 
-    /// An empty text that reuses the memory of an earlier one.
+    /// An empty text, which reuses the memory of an earlier one.
     pub fn spare_text(&self) -> Vec<u8> {
         self.spare_texts.borrow_mut().pop().unwrap_or_default()
     }
 
-    /// Takes the memory of a text back.
+    /// Keeps the memory of a text for later ones.
     pub fn give_back_text(&self, mut text: Vec<u8>) {
         let mut spare = self.spare_texts.borrow_mut();
         if text.capacity() > 0 && spare.len() < SPARE_TEXTS {
@@ -54,13 +54,13 @@ impl Figures {
     }
 }
 
-/// Bytes for the digests of the whole process: some 200,000 of them with texts of a hundred bytes.
+/// Bytes for the digests of the whole process: some 200,000 digests with texts of a hundred bytes.
 const DIGEST_BUDGET: usize = 64 << 20;
 
 /// The minimum per worker, however many share it.
 const LEAST_DIGEST_BUDGET: usize = 2 << 20;
 
-/// Texts whose memory is kept: at most [`super::SHOWN_TEXT`] bytes each.
+/// The number of texts whose memory is kept: each has at most [`super::SHOWN_TEXT`] bytes.
 const SPARE_TEXTS: usize = 256;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! The choice among the servers of a hostgroup: in turn, by weight, which is exact in the long run; but a server that
-//! is far busier than another for its weight, or answers far more slowly, yields its turn.
+//! The choice among the servers of a hostgroup: they take turns by weight, which is exact in the long run; but a server
+//! that is far busier than another for its weight, or far slower, yields its turn.
 //!
-//! Load is the number of this worker's own connections in use, and latency what this worker has measured. Nothing is
-//! shared.
+//! Load is the number of this worker's own connections in use, and latency is what this worker has measured. Workers
+//! share nothing.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -12,25 +12,25 @@ use std::time::Duration;
 use super::{Balance, Server, ServerFigures};
 use crate::rt::Instant;
 
-/// One worker's position in the round, per server.
+/// One worker's accounts of the servers' turns.
 #[derive(Debug, Default)]
 pub struct RoundRobin {
-    /// By identity of the server's figures, which outlive snapshots.
+    /// By the address of the server's figures, which outlive snapshots.
     turns: HashMap<*const ServerFigures, Turn>,
-    /// The sum of the weights by which they are counted.
+    /// The sum of the weights in which turns are counted.
     total: f64,
 }
 
 /// A server's account, in weights.
 #[derive(Debug, Clone, Copy, Default)]
 struct Turn {
-    /// Among those that take turns: the one with the most is next.
+    /// The credit among servers that take turns: the server with the most is next.
     credit: f64,
-    /// What it gains in the current turn.
+    /// The credit that it gains in the current turn.
     gain: f64,
-    /// What it missed while it had no connection left, or cost too much.
+    /// The credit that it missed while it had no connection left, or was too expensive.
     owed: f64,
-    /// How often another server had its turn, because it costs this many times as much.
+    /// How often another server got its turn because this one is this many times as expensive.
     passed_over: u32,
     ratio: f64,
 }
@@ -38,27 +38,27 @@ struct Turn {
 /// A worker's load on a server, and the server's latency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
-    /// Connections in use.
+    /// The number of connections in use.
     pub outstanding: u64,
-    /// How long a statement takes there, in us,
+    /// The average time of a statement there, in us,
     pub latency_us: f64,
     /// with this many other connections in use.
     pub beside: f64,
 }
 
 impl Load {
-    /// The estimated wait of one more statement. `share`: the server's share of statements by weight, relative to what
-    /// it would be with equal weights.
+    /// The estimated wait of one more statement. `share` is the server's share of statements by weight, relative to its
+    /// share if all weights were equal.
     fn cost(self, share: f64) -> f64 {
         let crowd = |others: f64| 1.0 + others / (share * AT_ONCE);
-        // Time that statements waited for each other is not the server's fault.
+        // The server is not to blame for the time that statements wait for each other.
         (self.latency_us / crowd(self.beside) + FASTEST_US) * crowd(self.outstanding as f64)
     }
 }
 
 impl RoundRobin {
     /// The next available server of `candidates`, according to `balance`; the others keep their turns for later.
-    /// `ready` gives how much of its weight each has, out of [`READY`].
+    /// `ready` returns how much of its weight a server has, out of [`READY`].
     pub fn next<'a>(
         &mut self,
         balance: Balance,
@@ -82,10 +82,10 @@ impl RoundRobin {
     }
 
     /// The available `candidates` that do not cost [`PATIENCE`] times as much as another take turns: each gains its
-    /// weight, the one with the most is chosen, and pays for all. What the others miss is owed to them and paid back
-    /// when possible: to keep all proportions, nobody gains in a turn that pays a debt. A server that costs too much is
-    /// tried from time to time, the less often the more it costs, because otherwise nobody would notice that it has
-    /// recovered.
+    /// weight as credit; the one with the most is chosen, and pays for all. The turns that others miss are owed to them
+    /// and paid back when possible: to keep all proportions, nobody gains credit in a turn that pays a debt. A server
+    /// that costs too much is tried from time to time, less often the more it costs, because otherwise nobody would
+    /// notice that it has recovered.
     fn in_turn<'a>(
         &mut self,
         candidates: impl Iterator<Item = &'a Arc<Server>> + Clone,
@@ -148,14 +148,16 @@ impl RoundRobin {
         server
     }
 
-    /// Another server takes the turn of one that costs too much; returns whether that has happened often enough.
+    /// Counts that another server gets the turn of one that costs too much; returns whether that has happened often
+    /// enough.
     fn is_tried_again(&mut self, server: &Server) -> bool {
         let Some(turn) = self.turns.get_mut(&std::ptr::from_ref(&*server.figures)) else { return false };
         turn.passed_over += 1;
         f64::from(turn.passed_over) >= turn.ratio * TRIED_AGAIN
     }
 
-    /// Weights or servers may have changed: accounts keep their number of turns.
+    /// Converts the accounts to another total weight, because weights or servers may have changed: servers keep their
+    /// turns.
     fn count_by(&mut self, total: f64) {
         let before = std::mem::replace(&mut self.total, total);
         if before != total && before > 0.0 {
@@ -166,13 +168,13 @@ impl RoundRobin {
         }
     }
 
-    /// Forgets servers that are in no snapshot any more.
+    /// Forgets servers that are no longer in any snapshot.
     pub fn retain(&mut self, alive: impl Fn(*const ServerFigures) -> bool) {
         self.turns.retain(|server, _| alive(*server));
     }
 }
 
-/// The one with more; of equals, the first.
+/// The server with more credit; of equals, the first.
 fn richer<'a>(
     before: Option<(&'a Arc<Server>, f64)>,
     next: (&'a Arc<Server>, f64),
@@ -180,7 +182,7 @@ fn richer<'a>(
     before.filter(|before| before.1 >= next.1).or(Some(next))
 }
 
-/// One of them at random, by weight.
+/// One of the candidates at random, by weight.
 fn by_chance<'a>(
     mut candidates: impl Iterator<Item = &'a Arc<Server>> + Clone,
     weight: impl Fn(&Server) -> i64,
@@ -197,23 +199,23 @@ fn by_chance<'a>(
 }
 
 /// How much of its weight a server has this long after it came back: it starts with cold caches and no connections, and
-/// full load at once might take it down again.
+/// full load might take it down again.
 pub fn readiness(age: Duration) -> u32 {
     let part = age.as_secs_f64() / GRADUALLY.as_secs_f64();
     ((part * f64::from(READY)) as u32).clamp(1, READY)
 }
 
-/// A server's full weight, in the units of [`readiness`].
+/// The full weight of a server, in the units of [`readiness`].
 pub const READY: u32 = 16;
 
-/// The time in which a server that has come back gets all of its weight.
+/// The time after which a server that has come back has all of its weight.
 const GRADUALLY: Duration = Duration::from_secs(10);
 
-/// How long statements take at a server: a moving average that fades, so that a server that was slow is tried again.
+/// How long statements take on a server: a moving average that fades, so that a server that was slow is tried again.
 #[derive(Debug, Default)]
 pub struct Latency {
     average: Cell<Option<Average>>,
-    /// When it last rose.
+    /// When the average last rose.
     risen: Cell<Option<Instant>>,
 }
 
@@ -225,9 +227,10 @@ struct Average {
 }
 
 impl Latency {
-    /// A statement that started at `begun`, with `beside` others in use, was answered at `now`. A single very slow one,
-    /// which happens everywhere, moves the average a little; several in a row move it fully. Statements that waited
-    /// together do not: a server that stalls for a moment delays everything it has, and is as fast as ever after that.
+    /// Records that a statement that started at `begun`, with `beside` others in use, was answered at `now`. A single
+    /// slow statement, which can happen anywhere, moves the average a little; several in a row move it fully.
+    /// Statements that waited together do not: a server that stalls for a moment delays all of them, and is as fast as
+    /// before after that.
     pub fn add(&self, begun: Instant, beside: u64, now: Instant) {
         let (before, beside_before) = self.at(now);
         let taken_us = now.saturating_duration_since(begun).as_secs_f64() * 1e6;
@@ -247,11 +250,11 @@ impl Latency {
         }));
     }
 
-    /// The average at `now`, in us, and how many others were in use; zeros if nothing is known.
+    /// The average at `now`, in us, and how many other connections were in use; zeros if nothing is known.
     pub fn at(&self, now: Instant) -> (f64, f64) {
         let Some(Average { us, beside, at }) = self.average.get() else { return (0.0, 0.0) };
         let age = now.saturating_duration_since(at);
-        // Most are read while they are fresh, and powers are expensive.
+        // Most averages are read while they are fresh, and powers are expensive.
         (if age < FRESH { us } else { us * (-age.as_secs_f64() / HALF_LIFE_S).exp2() }, beside)
     }
 }
@@ -260,18 +263,18 @@ impl Latency {
 /// from one moment to the next.
 const PATIENCE: f64 = 4.0;
 
-/// A server that costs N times as much as another is tried again after it was skipped this many times N: these trials
-/// take no more than a thirtieth of all time.
+/// A server that costs N times as much as another is tried again after its turn was skipped this many times N: these
+/// attempts take no more than a thirtieth of all time.
 const TRIED_AGAIN: f64 = 32.0;
 
 /// How many statements a server can run at the same time without slowing down. Small differences in load between
 /// servers are random, and should not override weights.
 const AT_ONCE: f64 = 3.0;
 
-/// Latencies far below this differ by chance: a round trip between two machines.
+/// Latencies far below this differ by chance: it is a round trip between two machines.
 const FASTEST_US: f64 = 200.0;
 
-/// For how many rounds a server that was skipped, or had no connection left, is owed its turns: some seconds of a busy
+/// For how many rounds a server that was skipped, or had no connection left, is owed its turns: some seconds on a busy
 /// worker. On an overloaded machine a server may stall for that long, which must not affect the long-term shares; an
 /// hour's outage may.
 const MOST_OWED: f64 = 10_000.0;
@@ -279,9 +282,9 @@ const MOST_OWED: f64 = 10_000.0;
 /// The maximum weight of a single statement, as a multiple of the average.
 const MOST_RISE: f64 = 4.0;
 
-/// A statement's share in the average. All faster ones count, and of slower ones one per round trip. On an overloaded
-/// machine some statements wait for a CPU, on one server now and on another later; servers are distinguished by the
-/// latency of their fast statements.
+/// The share of one statement in the average. All faster statements count, but of slower ones only one per round trip.
+/// On an overloaded machine some statements wait for a CPU, on one server now and on another later; servers are
+/// distinguished by the latency of their fast statements.
 const RISING: f64 = 0.25;
 const FALLING: f64 = 0.25;
 

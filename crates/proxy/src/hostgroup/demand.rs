@@ -1,4 +1,5 @@
-//! What workers share about one hostgroup: who waits, who has idle connections, and the slots of its servers.
+//! What workers share about one hostgroup: which of them wait, which have idle connections, and the slots of its
+//! servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -16,8 +17,8 @@ pub struct ConnectionSlot {
 }
 
 impl ConnectionSlot {
-    /// Takes a slot of `server`; `None` if its `max_connections` are in use. When it is free again, `pokes` wakes the
-    /// longest waiter.
+    /// Takes a slot of `server`; `None` if its `max_connections` are in use. When the slot is free again, `pokes` wakes
+    /// the longest waiter.
     pub fn take(
         server: &Server,
         demand: &Arc<Demand>,
@@ -50,10 +51,11 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// What workers share about one hostgroup: who waits since when, and who has idle connections.
+/// What workers share about one hostgroup: since when they wait, and which of them have idle connections.
 ///
-/// A worker first announces that it waits and then looks for idle connections of others; another first announces an
-/// idle connection and then looks for waiters. With sequentially consistent ordering one of the two sees the other.
+/// A worker first announces that it waits and then looks for idle connections of other workers. Another worker first
+/// announces an idle connection and then looks for waiters. With sequentially consistent ordering at least one of them
+/// sees the other.
 #[derive(Debug)]
 pub struct Demand {
     /// The hostgroup.
@@ -67,17 +69,17 @@ pub struct Demand {
 #[derive(Debug)]
 #[repr(align(64))]
 struct WorkerDemand {
-    /// When its oldest waiter started to wait, in ns since the process started; `u64::MAX`: nobody waits.
+    /// When its oldest waiter began to wait, in ns since the process started; `u64::MAX` if none waits.
     oldest_waiter: AtomicU64,
     idle: AtomicU32,
-    /// A poke is on its way to it.
+    /// Whether a poke is on its way to it.
     is_poked: AtomicBool,
-    /// By worker: it is asked to lend that one a connection, and has not heard it yet.
+    /// For each other worker, whether a request to lend it a connection is on its way.
     borrowers: Box<[AtomicBool]>,
 }
 
 impl Demand {
-    /// Nobody waits and nothing is idle, on any of `workers`.
+    /// The state in which none of `workers` workers waits or has idle connections.
     pub fn new(hostgroup: HostgroupId, workers: usize) -> Demand {
         let flags = || std::iter::repeat_with(AtomicBool::default).take(workers).collect();
         let fresh = || WorkerDemand {
@@ -119,7 +121,7 @@ impl Demand {
         others.max_by_key(|(_, idle)| *idle).map(|(worker, _)| worker)
     }
 
-    /// Has who waits longest look again. Of several pokes that a worker has not heard yet one is sent.
+    /// Wakes the worker with the longest waiter, unless a poke is already on its way to it.
     pub fn poke_oldest(&self, pokes: &Outbox<HostgroupId>) {
         let Some((worker, _)) = self.oldest_waiter() else { return };
         if self.workers.get(worker).is_some_and(|demand| !demand.is_poked.swap(true, Ordering::SeqCst)) {
@@ -127,19 +129,19 @@ impl Demand {
         }
     }
 
-    /// A worker has heard a poke, and looks after this.
+    /// A worker has received a poke, and then looks for connections.
     pub fn hears_poke(&self, worker: usize) {
         if let Some(demand) = self.workers.get(worker) {
             demand.is_poked.store(false, Ordering::SeqCst);
         }
     }
 
-    /// Whether `lender` is to be asked for a connection for `borrower`: it is not while it has not heard that yet.
+    /// Whether `lender` should be asked for a connection for `borrower`: not while such a request is on its way.
     pub fn may_ask(&self, lender: usize, borrower: usize) -> bool {
         self.asked(lender, borrower).is_some_and(|asked| !asked.swap(true, Ordering::SeqCst))
     }
 
-    /// `lender` has heard it, and looks for a connection after this.
+    /// `lender` has received the request, and then looks for a connection.
     pub fn hears_borrower(&self, lender: usize, borrower: usize) {
         if let Some(asked) = self.asked(lender, borrower) {
             asked.store(false, Ordering::SeqCst);

@@ -36,9 +36,9 @@ pub struct Hostgroup {
     pub servers: Vec<Arc<Server>>,
     /// What workers share about it; outlives snapshots.
     pub demand: Arc<Demand>,
-    /// How it is used.
+    /// The settings in force.
     pub settings: HostgroupSettings,
-    /// More of its servers are ONLINE than allowed.
+    /// Whether more of its servers are ONLINE than allowed.
     pub is_overfull: bool,
     /// For a writer hostgroup: the variable that shows whether a server is writable.
     pub writers: Option<CheckType>,
@@ -49,11 +49,11 @@ pub struct Hostgroup {
 pub struct Server {
     /// Its configuration.
     pub row: ServerRow,
-    /// Its figures; outlive snapshots.
+    /// The server's figures, which outlive snapshots.
     pub figures: Arc<ServerFigures>,
     /// Keys and certificates, if its row requires TLS.
     pub tls: SharedTls,
-    /// What is known about its host name.
+    /// The addresses of its host name.
     pub addresses: Addresses,
     /// When it came back, if checks had found it down.
     pub back_since: Option<Instant>,
@@ -66,38 +66,38 @@ pub struct Server {
 pub struct ServerFigures {
     /// Backend connections that are open or being opened.
     connections: AtomicU32,
-    /// Statements that backend connections have prepared there.
+    /// Statements that backend connections have prepared there, now.
     pub prepared: AtomicU64,
     /// Statements that were prepared there since the start.
     pub prepared_in_all: AtomicU64,
     /// Statements that were closed there since the start, other than with their connections.
     pub prepared_closed: AtomicU64,
-    /// Its `max_prepared_stmt_count`; 0 until it was read.
+    /// Its `max_prepared_stmt_count`; 0 until that has been read.
     pub prepared_limit: AtomicU64,
-    /// When that was last read, in seconds since the process started.
+    /// When the limit was last read, in seconds since the process started.
     pub prepared_limit_at: AtomicU64,
-    /// The most connections at once.
+    /// The maximum number of connections at once.
     most_connections: AtomicU32,
-    /// When a connection was last opened, or counts as such, in ns since the process started; 0: never.
+    /// When a connection was last opened, or counts as opened, in ns since the process started; 0: never.
     reached_ns: AtomicU64,
-    /// Latency that the monitor measured last, in us; 0: not known.
+    /// The latency that the monitor last measured, in us; 0 if not known.
     latency_us: AtomicU64,
-    /// Capabilities of its greeting; 0 until it is known.
+    /// The capabilities in its greeting; 0 until they are known.
     capabilities: AtomicU64,
-    /// Status flags of its greeting.
+    /// The status flags in its greeting.
     first_status: AtomicU16,
-    /// What traffic has learnt of it.
+    /// The failed connects to it.
     pub shun: Shun,
-    /// Accounts that it has refused.
+    /// The accounts that it has refused.
     pub refusals: Refusals,
     /// Whether its role may have changed; see [`ServerFigures::distrust`].
     is_distrusted: AtomicBool,
-    /// A bit for each worker that is to close statements there, and has not heard it yet.
+    /// A bit for each worker to which a request to close statements there is on its way.
     closings: AtomicU64,
 }
 
 impl Hostgroup {
-    /// The same, with its servers counted.
+    /// The hostgroup, with its ONLINE servers counted.
     pub fn counted(self) -> Hostgroup {
         let online = self.servers.iter().filter(|server| server.row.status == ServerStatus::Online).count();
         Hostgroup { is_overfull: online > self.settings.max_online, ..self }
@@ -120,7 +120,7 @@ impl Hostgroup {
             .then(|| latencies.iter().sum::<u64>().div_ceil(latencies.len() as u64))
     }
 
-    /// Why a server gets no new statements, regardless of its connections; `None`: it does.
+    /// Why a server gets no new statements, regardless of its connections; `None` if it gets some.
     pub fn why_not(&self, server: &Server) -> Option<String> {
         if let Some(reason) = server.row.status.reason() {
             return Some(reason.to_owned());
@@ -169,7 +169,7 @@ impl Server {
         self.row.use_ssl && self.row.port != 0
     }
 
-    /// Whether it may get new statements.
+    /// Whether the server may get new statements.
     pub fn is_eligible(&self) -> bool {
         self.row.status == ServerStatus::Online && self.row.weight > 0
     }
@@ -179,7 +179,7 @@ impl Server {
         self.figures.connections.load(Ordering::Relaxed) < self.row.max_connections
     }
 
-    /// Whether more are open than allowed, because the row was changed.
+    /// Whether more connections are open than allowed, because the row was changed.
     pub fn has_too_many(&self) -> bool {
         self.figures.connections.load(Ordering::Relaxed) > self.row.max_connections
     }
@@ -191,27 +191,27 @@ impl ServerFigures {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Most of them at once.
+    /// The maximum number of backend connections at once.
     pub fn most_connections(&self) -> u32 {
         self.most_connections.load(Ordering::Relaxed)
     }
 
-    /// Resets the maximum at once.
+    /// Resets that maximum.
     pub fn forget_most_connections(&self) {
         self.most_connections.store(self.connections(), Ordering::Relaxed);
     }
 
-    /// A connection was opened.
+    /// Records that a connection was opened.
     pub fn was_reached(&self, at_ns: u64) {
         self.reached_ns.fetch_max(at_ns, Ordering::Relaxed);
     }
 
-    /// When that was last, in ns since the process started; 0: never.
+    /// When a connection was last opened, in ns since the process started; 0: never.
     pub fn reached_ns(&self) -> u64 {
         self.reached_ns.load(Ordering::Relaxed)
     }
 
-    /// Latency that the monitor measured last, in us; 0: not known.
+    /// The latency that the monitor last measured, in us; 0 if not known.
     pub fn latency_us(&self) -> u64 {
         self.latency_us.load(Ordering::Relaxed)
     }
@@ -221,12 +221,13 @@ impl ServerFigures {
         self.latency_us.store(latency_us, Ordering::Relaxed);
     }
 
-    /// A connection to it was lost, or it has refused a write: when it comes back it may have a different role.
+    /// Records that a connection to it was lost, or that it has refused a write: when it comes back it may have a
+    /// different role.
     pub fn distrust(&self) {
         self.is_distrusted.store(true, Ordering::Relaxed);
     }
 
-    /// It has reported its role.
+    /// Records that it has reported its role.
     pub fn trust(&self) {
         self.is_distrusted.store(false, Ordering::Relaxed);
     }
@@ -236,14 +237,14 @@ impl ServerFigures {
         self.is_distrusted.load(Ordering::Relaxed)
     }
 
-    /// Whether `worker` is to be told to close statements there: it is not while it has not heard that yet. Of more
+    /// Whether `worker` should be asked to close statements there: not while such a request is on its way. With more
     /// than 64 workers some share a bit; one left out because of that is notified with the next excess statement.
     pub fn may_ask_to_close(&self, worker: usize) -> bool {
         let bit = 1 << (worker % 64);
         self.closings.fetch_or(bit, Ordering::SeqCst) & bit == 0
     }
 
-    /// `worker` has heard it, and closes them after this.
+    /// `worker` has received the request, and then closes them.
     pub fn hears_closing(&self, worker: usize) {
         self.closings.fetch_and(!(1 << (worker % 64)), Ordering::SeqCst);
     }
@@ -262,7 +263,7 @@ impl ServerFigures {
         self.first_status.store(status.0, Ordering::Relaxed);
     }
 
-    /// The initial status flags of its sessions; none if it is not known.
+    /// The initial status flags of its sessions; none if they are not known.
     pub fn first_status(&self) -> Status {
         Status(self.first_status.load(Ordering::Relaxed))
     }

@@ -12,7 +12,7 @@ pub type NameTable = BTreeMap<String, Arc<[IpAddr]>>;
 /// The resolved names, and how often they were used.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
-    /// Their addresses.
+    /// The addresses by name.
     pub table: Arc<NameTable>,
     /// The counters.
     pub figures: Arc<NameFigures>,
@@ -23,7 +23,7 @@ pub struct Names {
 pub struct NameFigures {
     /// Connections for which a name was looked up.
     pub queried: AtomicU64,
-    /// Connections for which it was known.
+    /// Connections for which the name was known.
     pub found: AtomicU64,
     /// How often addresses of a name became known, or changed.
     pub updated: AtomicU64,
@@ -33,7 +33,7 @@ pub struct NameFigures {
 #[derive(Debug, Clone, Default)]
 pub struct Addresses {
     known: Option<Arc<[IpAddr]>>,
-    /// `None`: the name is not resolved in advance.
+    /// `None` if the name is not resolved in advance.
     figures: Option<Arc<NameFigures>>,
     /// The address to start with for the next connection: a name with several addresses represents as many servers.
     turn: Arc<AtomicUsize>,
@@ -62,7 +62,7 @@ impl Addresses {
         Addresses { known, ..Addresses::default() }
     }
 
-    /// The addresses to try, in this order; `None`: the system's resolver must be used.
+    /// The addresses to try, in this order; `None` if the system's resolver must be used.
     pub fn look_up(&self) -> Option<Vec<IpAddr>> {
         if let Some(figures) = &self.figures {
             figures.queried.fetch_add(1, Ordering::Relaxed);
@@ -76,7 +76,7 @@ impl Addresses {
         Some(addresses)
     }
 
-    /// Whether the name no longer has an address.
+    /// Whether the name no longer resolves to an address.
     pub fn have_left(&self, address: IpAddr) -> bool {
         self.known.as_ref().is_some_and(|known| !known.contains(&address))
     }

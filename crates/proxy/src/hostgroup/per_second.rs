@@ -1,6 +1,6 @@
 //! How often something has happened in the current second: connections that a hostgroup has opened
-//! (`mysql-throttle_connections_per_sec_to_hostgroup` keeps a server that has just come up from being overrun),
-//! connects to a server that have failed (`mysql-shun_on_failures`).
+//! (`mysql-throttle_connections_per_sec_to_hostgroup` protects a server that has just come up from overload), or failed
+//! connects to a server (`mysql-shun_on_failures`).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,8 +13,8 @@ pub struct PerSecond {
 }
 
 impl PerSecond {
-    /// Counts one event at `now`, a time since the process started; `false`: it would exceed `most`, and is not
-    /// counted.
+    /// Counts one event at `now`, a time since the process started; returns false, and does not count it, if it would
+    /// exceed `most`.
     pub fn count(&self, most: u32, now: Duration) -> bool {
         let count = |seen| {
             let (second, events) = in_second(seen, now);
@@ -23,7 +23,7 @@ impl PerSecond {
         self.counted.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_ok()
     }
 
-    /// When the next event may be, from `now` on; `None`: at once.
+    /// The pause after `now` before the next event is allowed; `None` if it is allowed immediately.
     pub fn pause(&self, most: u32, now: Duration) -> Option<Duration> {
         let (_, events) = in_second(self.counted.load(Ordering::Relaxed), now);
         let rest = Duration::from_secs(1).saturating_sub(Duration::from_nanos(now.subsec_nanos().into()));

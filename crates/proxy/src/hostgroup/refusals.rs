@@ -46,7 +46,7 @@ impl Refusals {
 /// How many accounts are tracked at once. With more, each may log more than a line a minute.
 const MOST: usize = 64;
 
-/// Clients retry, hundreds of times a second.
+/// Clients retry hundreds of times a second.
 const BETWEEN_LINES: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub struct HostgroupSettings {
     pub free_connections_pct: u32,
     /// Whether that many are opened before they are needed.
     pub connection_warming: bool,
-    /// Statements run on every new connection; empty: none.
+    /// Statements that are run on every new connection; empty if none.
     pub init_connect: String,
     /// Whether connections return to the pool after each statement.
     pub multiplex: bool,
@@ -25,7 +25,7 @@ pub struct HostgroupSettings {
     pub max_online: usize,
     /// The number of candidates from which those that answer pings more slowly than the average get no statements.
     pub latency_aware_from: usize,
-    /// Ping time above which a server gets no statements, unless its row sets one; zero: none.
+    /// The ping time above which a server gets no statements, unless its row sets one; zero if none.
     pub max_latency: Duration,
 }
 

@@ -1,5 +1,5 @@
-//! Servers shunned because of traffic: so many connects failed within one second that none is tried for a while. This
-//! is independent of the monitor's checks.
+//! Servers that are shunned because of traffic: so many connects failed within one second that none is tried for a
+//! while. This is independent of the monitor's checks.
 //!
 //! Shared by all workers. Times count from the start of the process.
 
@@ -10,28 +10,28 @@ use super::{PerSecond, READY, readiness};
 use crate::rows::Variables;
 use crate::rt::nanoseconds;
 
-/// What traffic has learnt of one server.
+/// What traffic has shown about one server.
 #[derive(Debug, Default)]
 pub struct Shun {
     failures: PerSecond,
-    /// In ns: when the server may be tried again; 0: it is not shunned, `u64::MAX`: after a LOAD by an operator.
+    /// When the server may be tried again, in ns; 0: it is not shunned, `u64::MAX`: after a LOAD by an operator.
     until: AtomicU64,
-    /// In ns: when it was reached again; 0: it never was shunned.
+    /// When it was reached again, in ns; 0: it never was shunned.
     back: AtomicU64,
 }
 
 /// When a server is shunned and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShunLimits {
-    /// Failures within one second that shun it.
+    /// The number of failures within one second that shun it.
     pub failures: u32,
     /// How long it is not tried; `None`: until a LOAD by an operator.
     pub rest: Option<Duration>,
 }
 
 impl ShunLimits {
-    /// From the variables: no statement encounters more failures than its retries, and none that waits for a server
-    /// should end before that server is tried again.
+    /// Derives the limits from the variables: no statement encounters more failures than its retries, and no statement
+    /// that waits for a server should end before that server is tried again.
     pub fn of(variables: &Variables) -> ShunLimits {
         let tries = variables.connect_retries_on_failure.saturating_add(1);
         let most = variables.connect_timeout_server_max.saturating_sub(LEAST_REST).max(LEAST_REST);
@@ -44,7 +44,7 @@ impl ShunLimits {
 }
 
 impl Shun {
-    /// A connect failed at `now`; returns whether that shuns the server.
+    /// Records that a connect failed at `now`; returns whether that shuns the server.
     pub fn failed(&self, limits: ShunLimits, now: Duration) -> bool {
         if self.failures.count(limits.failures - 1, now) {
             return false;
@@ -53,7 +53,8 @@ impl Shun {
         self.until.swap(until, Ordering::Relaxed) == 0
     }
 
-    /// The server was reached at `now`, or is to be tried as if it had been; returns whether it was shunned.
+    /// Records that the server was reached at `now`, or should be tried as if it had been; returns whether it was
+    /// shunned.
     pub fn end(&self, now: Duration) -> bool {
         // Nothing is written if it is not shunned, because all workers read this.
         let was_shunned = self.is_shunned() && self.until.swap(0, Ordering::Relaxed) != 0;
@@ -73,7 +74,7 @@ impl Shun {
         self.until.load(Ordering::Relaxed) > nanoseconds(now)
     }
 
-    /// How much of its weight it has, out of [`READY`]: next to nothing until it is reached, and then increasingly
+    /// How much of its weight the server has, out of [`READY`]: very little until it is reached, and then increasingly
     /// more.
     pub fn readiness(&self, now: Duration) -> u32 {
         if self.is_shunned() {

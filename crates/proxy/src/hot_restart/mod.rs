@@ -1,4 +1,4 @@
-//! Client connections that outlive the process which serves them.
+//! Client connections that outlive the process that serves them.
 //!
 //! Each worker process has a *keeper*, a process that shares its table of open files: if the worker process is killed,
 //! its sockets stay open. The [`SlotTable`] is memory that both processes share, with a [`Slot`] for each client

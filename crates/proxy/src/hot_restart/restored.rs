@@ -22,11 +22,11 @@ pub struct SentGreeting {
 /// How much of the output the client has already received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// None of it, so it must be sent.
+    /// The client has received none of it, so it must be sent.
     Wanted,
-    /// All of it, until the end of the login.
+    /// The client has received all of it, until the end of the login.
     AllButTheEnd,
-    /// This many bytes.
+    /// The client has received this many bytes.
     Had(u64),
 }
 
@@ -35,7 +35,7 @@ pub enum Output {
 pub enum Cause {
     /// It was killed from outside.
     Killed,
-    /// It crashed, possibly because of a command. So no command runs again.
+    /// It crashed, possibly because of a command, so no command runs again.
     Itself,
 }
 
@@ -70,9 +70,9 @@ impl std::fmt::Display for Loss {
 /// A client connection that the next process continues.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestoredClient {
-    /// `None`: no greeting was sent yet.
+    /// `None` if no greeting was sent yet.
     pub sent_greeting: Option<SentGreeting>,
-    /// Bytes of the greeting.
+    /// The length of the greeting in bytes.
     pub(super) greeting: u32,
     /// What the client sent to log in.
     pub login: Vec<u8>,
@@ -82,7 +82,7 @@ pub struct RestoredClient {
     pub(super) written: u64,
     /// In how many processes before this one the command or the login was in progress ([`TRIES`]).
     pub(super) tried: u32,
-    /// The session; `None`: the client was logging in.
+    /// The session; `None` if the client was logging in.
     pub session: Option<RestoredSession>,
 }
 
@@ -93,11 +93,11 @@ pub struct RestoredSession {
     pub state: Vec<u8>,
     /// Status flags of the last answer.
     pub status: u16,
-    /// What the client has sent and has no answer to.
+    /// What the client has sent without receiving an answer.
     pub pending: Vec<u8>,
     /// Whether `LAST_INSERT_ID()` may differ from 0.
     pub inserted: bool,
-    /// Whether statements have run, which later ones may ask about.
+    /// Whether statements have run whose effects later statements may query.
     pub used: bool,
 }
 
@@ -124,11 +124,11 @@ impl RestoredClient {
         }
     }
 
-    /// The client of a slot. `area` has what was read of its current command, if there is one; `counts` is what the kernel
-    /// has counted.
+    /// The client of a slot. `area` has the bytes of its current command that were read, if there is one; `counts` are
+    /// the kernel's byte counts.
     ///
     /// # Errors
-    /// The client cannot be continued, and its connection is closed.
+    /// If the client cannot be continued: its connection is closed.
     pub fn of(
         slot: &[u8],
         area: Option<&[u8]>,
@@ -191,7 +191,7 @@ struct View {
 impl View {
     fn of(bytes: &[u8]) -> Option<View> {
         let bytes: &[u8; SLOT] = bytes.try_into().ok()?;
-        // SAFETY: it is as long as a slot, and any bytes are a valid slot, because it consists of numbers.
+        // SAFETY: the array is as long as a slot, and any bytes are a valid slot, because it consists of numbers.
         let slot: Slot = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) };
         Some(View {
             phase: slot.phase(),
@@ -280,8 +280,8 @@ mod tests {
 
     const KILLED: Cause = Cause::Killed;
 
-    /// A slot of a session: a greeting of 80 bytes, a login of 10, an OK packet of 11, and then a command of 5 bytes that
-    /// was read.
+    /// The slot of a session: a greeting of 80 bytes, a login of 10, an OK packet of 11, and then a command of 5 bytes
+    /// that was read.
     fn slot(phase: Phase, flags: u32) -> &'static Slot {
         static NEXT: AtomicU32 = AtomicU32::new(3);
         let number = NEXT.fetch_add(1, Relaxed);
@@ -351,7 +351,7 @@ mod tests {
             slot.before.store(91, Relaxed);
             assert_eq!(pending(slot, 15, 91), Some(b"DO 1;".to_vec()), "{phase:?}");
             assert_eq!(pending(slot, 15, 92), None, "{phase:?}");
-            // Part of it is written, and that is recorded.
+            // Part of the result is written, and that is recorded.
             slot.written.store(92, Relaxed);
             assert_eq!(pending(slot, 15, 92), None, "{phase:?}");
         }
@@ -360,7 +360,7 @@ mod tests {
             slot.before.store(91, Relaxed);
             assert_eq!(pending(slot, 15, 91), None, "{phase:?}");
         }
-        // It was running in too many processes that were killed.
+        // The command was running in too many processes that were killed.
         let tried = |times| {
             let slot = slot(Phase::Answered, times * ONE_TRY);
             slot.before.store(91, Relaxed);

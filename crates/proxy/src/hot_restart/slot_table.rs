@@ -37,13 +37,14 @@ pub struct Slot {
     pub(super) base: AtomicU64,
     /// The capabilities in the greeting.
     pub(super) offered: AtomicU64,
-    /// The area that has the current command, as far as it was read, and what follows it: its index plus one; 0: none.
+    /// The index plus one of the area that has the bytes of the current command that were read, and what follows it; 0
+    /// if there is none.
     pub(super) area: AtomicU32,
-    /// Bytes of the greeting.
+    /// The length of the greeting in bytes.
     pub(super) greeting: AtomicU32,
-    /// Bytes that the client sent to log in.
+    /// The number of bytes that the client sent to log in.
     pub(super) login: AtomicU32,
-    /// Bytes of the session's state, which follow those of the login.
+    /// The length of the session's state, which follows the login.
     pub(super) state: AtomicU32,
     /// Status flags of the last result.
     pub(super) status: AtomicU32,
@@ -64,17 +65,18 @@ pub(super) enum Phase {
     Lost = 0,
     /// The client is logging in: everything it has sent is in the slot.
     Login = 1,
-    /// No command runs, or the current one was not sent to a server yet: what was read of it is in the area.
+    /// No command runs, or the current one was not sent to a server yet: the bytes of it that were read are in the
+    /// area.
     Idle = 2,
     /// A read is running, which may run again.
     Running = 3,
-    /// The same, and the client may have received part of its result.
+    /// Like `Running`, and the client may have received part of the result.
     Answering = 4,
-    /// The same, and the session is idle once the client has received the result up to the mark.
+    /// Like `Answering`, and the session is idle once the client has received the result up to the mark.
     Answered = 5,
     /// A command is running that may not run again.
     Busy = 6,
-    /// The same, but nothing is tied to this process once the client has received the result.
+    /// Like `Busy`, but nothing is tied to this process once the client has received the result.
     Writing = 7,
 }
 
@@ -103,7 +105,7 @@ pub(super) const ONE_TRY: u32 = 0x100;
 /// machine runs out of memory. Commands that no server has received may be tried by more processes.
 pub(super) const MOST_RUNS: u32 = 3 * ONE_TRY;
 
-/// `LAST_INSERT_ID()` may differ from 0.
+/// Whether `LAST_INSERT_ID()` may differ from 0.
 pub(super) const INSERTED: u32 = 0x1000;
 
 /// No position in the stream of bytes read or written.
@@ -112,44 +114,44 @@ pub(super) const NOWHERE: u64 = u64::MAX;
 /// Space for a login and a state: common clients need about 250 bytes for each.
 pub(super) const BYTES: usize = 640;
 
-/// Bytes of one slot.
+/// The size of one slot in bytes.
 pub const SLOT: usize = 768;
 
-/// Bytes of one area. A longer command does not run again.
+/// The size of one area in bytes. A longer command does not run again.
 pub const AREA: usize = 2048;
 
-/// Number of areas. Each running command uses one; if none is free, commands are not recorded.
+/// The number of areas. Each running command uses one; if none is free, commands are not recorded.
 const AREAS: usize = 16 * 1024;
 
-/// Bytes of one packet of a client transfer (`transfer.rs`).
+/// The size of one packet of a client transfer in bytes (`transfer.rs`).
 pub(super) const PENDING: usize = 96 * 1024;
 
 const _: () = assert!(size_of::<Slot>() == SLOT && size_of::<Head>() <= HEAD);
 
-/// What concerns the process as a whole.
+/// The state of the process as a whole.
 #[derive(Debug)]
 #[repr(C)]
 struct Head {
-    /// The process is ending as requested, so no client is to be continued.
+    /// Whether the process is ending as requested, so that no client continues in another one.
     is_over: AtomicU32,
     /// The highest slot that was ever used.
     highest: AtomicU32,
     next_id: AtomicU32,
     next_area: AtomicU32,
-    /// Ports that clients connect to; 0: none.
+    /// The ports that clients connect to; 0 for an unused entry.
     ports: [AtomicU32; PORTS],
-    /// The descriptor that shows the end of each keeper, plus one; 0: none that was not taken yet.
+    /// The descriptor that shows the end of each keeper, plus one; 0 if there is none that has not been taken yet.
     keepers: [AtomicU32; 2],
-    /// One of the keepers sends the clients of the process.
+    /// Whether one of the keepers sends the clients of the process.
     is_claimed: AtomicU32,
-    /// Bytes of the packet whose connections are being continued; 0: none.
+    /// The length of the packet whose connections are being continued; 0 if there is none.
     pending: AtomicU32,
 }
 
 /// How many ports can be recorded: more than anybody configures.
 const PORTS: usize = 64;
 
-/// Bytes before the slots.
+/// The number of bytes before the slots.
 const HEAD: usize = 4096;
 
 /// The shared memory, which exists as long as the process.
@@ -171,7 +173,7 @@ pub fn slot_table() -> Option<SlotTable> {
     SLOT_TABLE.get().copied()
 }
 
-/// Makes `slot_table` that of this process. Must be called once, before any client is served.
+/// Makes `slot_table` the slot table of this process. Must be called once, before any client is served.
 pub fn use_slot_table(slot_table: SlotTable) {
     let _ = SLOT_TABLE.set(slot_table);
 }
@@ -186,7 +188,7 @@ impl SlotTable {
     /// used.
     ///
     /// # Errors
-    /// As `mmap(2)`.
+    /// The error of `mmap(2)`.
     pub fn new(descriptors: usize) -> io::Result<SlotTable> {
         let slots = descriptors.min(MOST_SLOTS);
         let length = HEAD + slots * SLOT + AREAS * AREA + PENDING;
@@ -202,7 +204,7 @@ impl SlotTable {
     }
 
     fn head(&self) -> &'static Head {
-        // SAFETY: the mapping begins with it, zeroed, at the start of a page, and is never unmapped.
+        // SAFETY: the mapping begins with the head, zeroed, at the start of a page, and is never unmapped.
         unsafe { self.start.cast::<Head>().as_ref() }
     }
 
@@ -231,7 +233,7 @@ impl SlotTable {
 
     pub(super) fn give_back_area(number: u32) {
         if number != 0 {
-            // A thread that is ending does not need it.
+            // A thread that is ending does not need the area.
             let _ = FREE.try_with(|free| free.borrow_mut().push(number));
         }
     }
@@ -277,7 +279,7 @@ impl SlotTable {
         }
     }
 
-    /// What [`SlotTable::note_keeper`] has recorded since the last call.
+    /// The descriptor that [`SlotTable::note_keeper`] has recorded since the last call.
     pub fn take_keeper(&self, role: usize) -> Option<i32> {
         let number = self.head().keepers.get(role)?.swap(0, Ordering::AcqRel);
         i32::try_from(number.checked_sub(1)?).ok()
@@ -293,8 +295,8 @@ impl SlotTable {
         unsafe { self.start.add(HEAD + self.slots * SLOT + AREAS * AREA) }
     }
 
-    /// Records what is known about connections that are about to be received: `fill` writes it into the memory that it
-    /// gets, and returns its length. Only one thread of the process may call this.
+    /// Records what is known about connections that are about to be received: `fill` writes it into the given memory,
+    /// and returns its length. Only one thread of the process may call this.
     pub(super) fn note_pending(&self, fill: impl FnOnce(&mut [u8]) -> usize) {
         self.settle_pending();
         // SAFETY: within the mapping. In this process only one thread accesses it, and the keeper reads it only after this
@@ -304,19 +306,19 @@ impl SlotTable {
         self.head().pending.store(u32::try_from(length).unwrap_or_default(), Ordering::Release);
     }
 
-    /// All connections that were pending have their own slots.
+    /// Records that all pending connections have slots of their own.
     pub fn settle_pending(&self) {
         self.head().pending.store(0, Ordering::Release);
     }
 
-    /// What was pending when the process ended. For the keeper.
+    /// The pending connections when the process ended. Only for the keeper.
     pub(super) fn pending(&self) -> &'static [u8] {
         let length = self.head().pending.load(Ordering::Acquire) as usize;
         // SAFETY: within the mapping, written before its length was stored, and not changed any more.
         unsafe { std::slice::from_raw_parts(self.pending_start().as_ptr(), length.min(PENDING)) }
     }
 
-    /// The process is ending as requested: its connections end with it.
+    /// Records that the process is ending as requested: its connections end with it.
     pub fn close(&self) {
         self.head().is_over.store(1, Ordering::Release);
     }
@@ -351,5 +353,5 @@ impl Slot {
     }
 }
 
-/// Most connections that have a slot. 150,000 slots in use take about 115 MB.
+/// The maximum number of connections with a slot. 150,000 slots in use take about 115 MB.
 const MOST_SLOTS: usize = 1 << 20;

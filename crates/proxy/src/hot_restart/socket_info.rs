@@ -1,5 +1,5 @@
-//! What the kernel knows about a socket: its id, and how many bytes have passed through it. That is correct at every
-//! moment, wherever a process was killed.
+//! What the kernel knows about a socket: its id, and how many bytes have passed through it. The counts are correct at
+//! every moment, wherever a process was killed.
 
 use std::io;
 use std::mem::size_of;
@@ -17,14 +17,14 @@ pub struct ByteCounts {
 /// The kernel's id of a socket, which is unique since the machine started.
 ///
 /// # Errors
-/// It is not a socket.
+/// If it is not a socket.
 pub fn cookie(socket: RawFd) -> io::Result<u64> {
     let mut cookie = 0_u64.to_ne_bytes();
     option(socket, libc::SOL_SOCKET, libc::SO_COOKIE, &mut cookie)?;
     Ok(u64::from_ne_bytes(cookie))
 }
 
-/// What has passed through a TCP socket; `None` if it is not a TCP socket, or the peer is gone.
+/// The bytes that have passed through a TCP socket; `None` if it is not a TCP socket, or the peer is gone.
 pub fn byte_counts(socket: RawFd) -> Option<ByteCounts> {
     // The peer may send or acknowledge bytes between two of these calls; those would be counted twice or not at all.
     (0..MOST_ATTEMPTS).find_map(|_| {
@@ -50,7 +50,7 @@ impl Totals {
     fn of(socket: RawFd) -> Option<Totals> {
         let mut info = [0; INFO];
         let length = option(socket, libc::IPPROTO_TCP, libc::TCP_INFO, &mut info).ok()?;
-        // Older kernels do not count.
+        // Older kernels do not count bytes.
         if length < INFO {
             return None;
         }
@@ -100,7 +100,7 @@ const BYTES_ACKED: usize = 120;
 const BYTES_RECEIVED: usize = 128;
 const INFO: usize = BYTES_RECEIVED + size_of::<u64>();
 
-/// After this many attempts the counts are given up: a client that waits for an answer hardly sends anything.
+/// After this many attempts the counts are given up: a client that waits for an answer rarely sends anything.
 const MOST_ATTEMPTS: u32 = 100;
 
 const ESTABLISHED: u8 = 1;

@@ -1,4 +1,5 @@
-//! A client's socket whose state is recorded in the slot table. All that hot restart costs a statement is in this file.
+//! A client's socket whose state is recorded in the slot table. The entire cost of hot restart for a statement is in
+//! this file.
 
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
@@ -22,15 +23,15 @@ pub struct TrackedSocket {
 /// What may be done with a command that is running when the process is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Run {
-    /// It may run again: it only reads.
+    /// It may run again, because it only reads.
     Again,
-    /// It may not run again, and leaves nothing that is tied to the process.
+    /// It must not run again, and leaves nothing that is tied to the process.
     Once,
-    /// It is unknown until its end what it leaves that is tied to the process.
+    /// It is unknown until its end whether it leaves something that is tied to the process.
     Tied,
 }
 
-/// The right to a slot. When it is dropped, the connection cannot be continued any more.
+/// The right to a slot. When it is dropped, the connection can no longer be continued.
 #[derive(Debug)]
 pub struct SlotGuard {
     slot: &'static Slot,
@@ -43,7 +44,7 @@ pub struct SlotGuard {
 }
 
 impl SlotGuard {
-    /// A slot for a new connection; `None` if there is none.
+    /// Takes a slot for a new connection; `None` if there is none.
     pub(crate) fn begin(socket: &Socket) -> Option<SlotGuard> {
         let is_counted = matches!(socket, Socket::Tcp(_));
         SlotGuard::open(slot_table()?, socket.descriptor(), is_counted, |slot| slot.enter(Phase::Login, 0))
@@ -79,7 +80,7 @@ impl SlotGuard {
         })
     }
 
-    /// A slot for a connection of another process.
+    /// Takes a slot for a connection of another process.
     pub(crate) fn adopt(socket: &DetachedSocket, restored: &RestoredClient) -> Option<SlotGuard> {
         let slot_table = slot_table()?;
         let is_counted = matches!(socket, DetachedSocket::Tcp(_));
@@ -102,7 +103,7 @@ impl SlotGuard {
             if !session.pending.is_empty() {
                 let number = slot_table.take_area();
                 let Some(mut area) = slot_table.area(number) else { return };
-                // SAFETY: the area is this connection's from `take_area` on.
+                // SAFETY: this connection owns the area from `take_area` on.
                 let area = unsafe { area.as_mut() };
                 if let Some(place) = area.get_mut(..session.pending.len()) {
                     place.copy_from_slice(&session.pending);
@@ -155,8 +156,8 @@ impl SlotGuard {
         let base = slot.base.load(Relaxed);
         let used = usize::try_from(read.checked_sub(base)?).ok()?;
         let mut area = slot_table.area(number)?;
-        // SAFETY: the area is this connection's until it is given back, and nobody else has a reference into it: the one
-        // made here lives as long as one read.
+        // SAFETY: this connection owns the area until it is given back, and nobody else has a reference into it: the
+        // one made here lives as long as one read.
         let area = unsafe { area.as_mut() };
         area.get_mut(used..).filter(|place| !place.is_empty()).map(|place| (place, read))
     }
@@ -190,7 +191,8 @@ impl SlotGuard {
             _ => {}
         }
         let Some((place, before)) = self.place() else {
-            // Before the read: if bytes are missing, the next process must not look for them in the area.
+            // This is recorded before the read: if bytes are missing, the next process must not look for them in the
+            // area.
             slot.base.store(NOWHERE, Release);
             let before = slot.read.load(Relaxed);
             let count = self.transfer(|| read(&mut [IoSliceMut::new(buffer)]))?;
@@ -274,8 +276,8 @@ impl TrackedSocket {
         })
     }
 
-    /// Writes as much of `bytes` as the socket takes, without what the client already received, and leaves the rest in
-    /// `bytes`. Returns whether all of it is written.
+    /// Writes as much of `bytes` as the socket accepts, without what the client has already received, and leaves the
+    /// rest in `bytes`. Returns whether everything is written.
     pub(crate) fn try_write_all(&self, bytes: &mut &[u8]) -> io::Result<bool> {
         let entry = &self.entry;
         match entry.output.get() {
@@ -312,7 +314,7 @@ impl TrackedSocket {
         Ok(true)
     }
 
-    /// A greeting of `greeting` bytes is about to be written.
+    /// Records that a greeting of `greeting` bytes is about to be written.
     pub(crate) fn greets(&self, sent: &SentGreeting, greeting: usize) {
         note_greeting(self.entry.slot, sent, u32::try_from(greeting).unwrap_or_default());
         if let Some(slot_table) = slot_table() {
@@ -320,14 +322,15 @@ impl TrackedSocket {
         }
     }
 
-    /// The login is complete, and everything after it must be sent. False if the former process sent more or less than
-    /// this one.
+    /// Records that the login is complete, and everything after it must be sent. False if the former process sent more
+    /// or less than this one.
     pub(crate) fn has_logged_in(&self) -> bool {
         let had = self.entry.output.replace(Output::Wanted);
         !matches!(had, Output::Had(_))
     }
 
-    /// The session is idle, in a state that can be continued; `rest` bytes were read and not processed yet.
+    /// Records that the session is idle, in a state that can be continued; `rest` bytes were read and not processed
+    /// yet.
     pub(crate) fn rests(&self, rest: usize, status: u16, inserted: bool, state: &SessionState) {
         let (entry, slot) = (&self.entry, self.entry.slot);
         let phase = entry.phase();
@@ -358,12 +361,12 @@ impl TrackedSocket {
         }
     }
 
-    /// The session's state has changed.
+    /// Records that the session's state has changed.
     pub(crate) fn has_new_state(&self) {
         self.entry.has_new_state.set(true);
     }
 
-    /// A command is about to be sent to a server; `ahead` bytes that follow it were already read.
+    /// Records that a command is about to be sent to a server; `ahead` bytes that follow it were already read.
     pub(crate) fn runs(&self, ahead: usize, run: Run) {
         let (entry, slot) = (&self.entry, self.entry.slot);
         if entry.phase() == Phase::Idle {
@@ -378,8 +381,8 @@ impl TrackedSocket {
         }
     }
 
-    /// `length` bytes are about to be written, after which the session is idle, in the same state as before the command
-    /// except for `LAST_INSERT_ID()`.
+    /// Records that `length` bytes are about to be written, after which the session is idle, in the same state as
+    /// before the command except for `LAST_INSERT_ID()`.
     pub(crate) fn answer_ends(&self, length: usize, inserted: bool) {
         if matches!(self.entry.phase(), Phase::Running | Phase::Answering | Phase::Writing) {
             let slot = self.entry.slot;
@@ -389,14 +392,14 @@ impl TrackedSocket {
         }
     }
 
-    /// The session is in a state that cannot be continued.
+    /// Records that the session is in a state that cannot be continued.
     pub(crate) fn is_tied(&self) {
         if self.entry.phase() != Phase::Lost {
             self.entry.enter(Phase::Busy);
         }
     }
 
-    /// The connection can never be continued.
+    /// Records that the connection can never be continued.
     pub(crate) fn forget(&self) {
         self.entry.forget();
     }

@@ -14,7 +14,7 @@ use crate::rt::DetachedSocket;
 /// The contents of the first packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransferHeader {
-    /// No connection has had this id or a greater one.
+    /// No connection has had this id or a higher one.
     pub next_id: u32,
     /// At most this many connections follow.
     pub connections: u32,
@@ -22,23 +22,23 @@ pub struct TransferHeader {
     pub lost: u32,
 }
 
-/// What was received.
+/// The result of receiving a packet.
 #[derive(Debug)]
 pub enum Received {
     /// The first packet.
     Header(TransferHeader),
     /// Connections.
     Clients(Vec<ReceivedClient>),
-    /// There are no more, or another version has written the packet.
+    /// There are no more connections, or the packet was written by another version.
     End,
 }
 
-/// A connection that was received.
+/// A received connection.
 #[derive(Debug)]
 pub struct ReceivedClient {
     /// The socket.
     pub socket: DetachedSocket,
-    /// What is known about it, or why it cannot be continued.
+    /// What is known about the connection, or why it cannot be continued.
     pub restored: Result<RestoredClient, Loss>,
 }
 
@@ -46,7 +46,7 @@ pub struct ReceivedClient {
 /// ended: every descriptor that is not sent is closed first, which releases the locks of the databases.
 ///
 /// # Errors
-/// Nobody receives them.
+/// If nobody receives them.
 pub fn send_clients(slot_table: SlotTable, way: RawFd) -> io::Result<()> {
     let mut lost: u32 = 0;
     let mut left = Vec::new();
@@ -101,7 +101,7 @@ fn find(slot_table: SlotTable, descriptor: RawFd) -> Found {
         _ if pending(slot_table, cookie).is_some() => Found::Client,
         // The process was killed after it accepted the connection, and before it had a slot for it.
         _ if comes_from_client() && is_untouched(descriptor) => Found::Client,
-        // It has no slot, for example because it uses TLS.
+        // The connection has no slot, for example because it uses TLS.
         _ if comes_from_client() => Found::Lost,
         _ => Found::Other,
     }
@@ -142,7 +142,7 @@ fn pending(slot_table: SlotTable, wanted: u64) -> Option<&'static [u8]> {
             (_, slot) => 2 + SLOT + if *slot.get(SLOT)? == 0 { 0 } else { AREA },
         };
         let (client, following) = rest.split_at_checked(length)?;
-        // A slot begins with the kernel id of its socket.
+        // The slot of a socket begins with the kernel's id of the socket.
         let cookie = client.get(1..9).and_then(<[u8]>::first_chunk).copied().map(u64::from_ne_bytes);
         if cookie == Some(wanted) {
             return Some(client);
@@ -151,8 +151,8 @@ fn pending(slot_table: SlotTable, wanted: u64) -> Option<&'static [u8]> {
     }
 }
 
-/// Records the contents of the next packet before that is received: its connections belong to this process as soon as
-/// the packet is received, and this process may be killed before each of them has a slot.
+/// Records the contents of the next packet before it is received: its connections belong to this process as soon as the
+/// packet is received, and this process may be killed before each of them has a slot.
 fn note_next(slot_table: SlotTable, way: BorrowedFd<'_>) {
     slot_table.note_pending(|place| {
         // SAFETY: the kernel writes at most `place.len()` bytes to `place`.
@@ -163,11 +163,11 @@ fn note_next(slot_table: SlotTable, way: BorrowedFd<'_>) {
     });
 }
 
-/// Receives the next packet. [`SlotTable::settle_pending`] must be called when all its connections have slots. `cause` is
-/// how the dead process ended.
+/// Receives the next packet. [`SlotTable::settle_pending`] must be called when all its connections have slots. `cause`
+/// says how the dead process ended.
 ///
 /// # Errors
-/// As `recvmsg(2)`; `InvalidData` for a malformed packet.
+/// The error of `recvmsg(2)`, or `InvalidData` for a malformed packet.
 pub fn receive_clients(way: BorrowedFd<'_>, cause: Cause) -> io::Result<Received> {
     if let Some(slot_table) = slot_table() {
         note_next(slot_table, way);
@@ -188,7 +188,7 @@ pub fn receive_clients(way: BorrowedFd<'_>, cause: Cause) -> io::Result<Received
     sockets.into_iter().map(client).collect::<io::Result<_>>().map(Received::Clients)
 }
 
-/// Reads what `rest` begins with, which is about `socket`.
+/// Parses the entry at the beginning of `rest`, which is about `socket`.
 fn client(rest: &mut &[u8], socket: OwnedFd, cause: Cause) -> io::Result<ReceivedClient> {
     let mut take = |count: usize| {
         let (part, following) = rest.split_at_checked(count).ok_or(io::ErrorKind::InvalidData)?;
@@ -321,8 +321,8 @@ const LONGEST: usize = MAGIC.len() + 1 + AT_ONCE * (2 + SLOT + AREA);
 
 const _: () = assert!(LONGEST <= PENDING);
 
-/// Bytes of control data for that many descriptors.
+/// The size of control data for that many descriptors.
 const CONTROL: usize = 16 + AT_ONCE * size_of::<RawFd>() + 16;
 
-/// How many descriptors above the highest recorded one are examined: connections that were accepted last.
+/// How many descriptors above the highest recorded one are examined: the last connections accepted may be there.
 const UNSEEN: i32 = 256;

@@ -63,6 +63,14 @@ impl Pool {
         let is_there = |server: &Server| {
             hostgroup.may_use(server) && pause(server).is_none_or(|scope| scope == Scope::Opening)
         };
+        let is_at_hand =
+            |server: &Server| self.may_open(group, hostgroup, server, ask.now) || group.has_idle(server);
+        // It is used whether it rests or is slow or not.
+        if let [only] = hostgroup.servers.as_slice()
+            && is_there(only)
+        {
+            return if is_at_hand(only) { Choice::Server(only) } else { Choice::Busy };
+        }
         let rests = |server: &Server| server.figures.shun.rests(now);
         let left = |server: &Server| ask.instead_of.is_some_and(|it| std::ptr::eq(it, &*server.figures));
         let has = |wanted: &dyn Fn(&Server) -> bool| {
@@ -76,8 +84,6 @@ impl Pool {
         });
         let most_us = hostgroup.latency_limit(awake.clone()).unwrap_or(u64::MAX);
         let eligible = awake.filter(|server| server.figures.latency_us() <= most_us);
-        let is_at_hand =
-            |server: &Server| self.may_open(group, hostgroup, server, ask.now) || group.has_idle(server);
         let load = |server: &Server| group.load(server, ask.now);
         let ready =
             |server: &Server| group.readiness(server, ask.now).min(server.figures.shun.readiness(now));

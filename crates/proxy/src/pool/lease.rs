@@ -1,11 +1,15 @@
-//! A backend connection outside the pool, and the only way to return it.
+//! A backend connection outside the pool: how it is handed out, and the only way to return it.
 
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use super::{Exit, Pool};
+use super::idle::{NEW_LOGIN, fitness, home};
+use super::{Ask, Attempt, Exit, LeaseError, Pool, count};
 use crate::backend::{Backend, Want};
+use crate::rows::HostgroupId;
 use crate::rt::{Instant, spawn_local};
+use crate::snapshot::Snapshot;
 
 /// A backend connection that the pool has handed out.
 ///
@@ -74,6 +78,102 @@ pub struct Lease {
     backend: Backend,
     /// The serial number of the connection that was handed out.
     serial: u64,
+}
+
+/// A lease that takes time: what was found at once, if anything. Pass it to [`Pool::lease_later`].
+#[must_use = "it may hold a connection, or a slot for one"]
+pub struct Later(Option<Attempt>);
+
+impl Pool {
+    /// A connection of `hostgroup` that fits what is asked, its state as near as can be had.
+    ///
+    /// # Errors
+    /// See [`LeaseError`]. Nothing takes longer than `connect_timeout_server_max`.
+    pub async fn lease(
+        &self,
+        snapshot: &Snapshot,
+        hostgroup: HostgroupId,
+        ask: Ask<'_>,
+    ) -> Result<Lease, LeaseError> {
+        match self.lease_at_once(snapshot, hostgroup, ask) {
+            Ok(lease) => Ok(lease),
+            Err(later) => self.lease_later(snapshot, hostgroup, ask, later).await,
+        }
+    }
+
+    /// The same, if it is idle and nobody waits before this one.
+    ///
+    /// # Errors
+    /// If it takes longer.
+    pub fn lease_at_once(
+        &self,
+        snapshot: &Snapshot,
+        hostgroup: HostgroupId,
+        ask: Ask<'_>,
+    ) -> Result<Lease, Later> {
+        count(&self.figures.asked);
+        let Some(known) = snapshot.hostgroups.get(&hostgroup) else { return Err(Later(None)) };
+        let group = self.group(&known.demand);
+        let first = if group.waiters.is_empty() { self.attempt(&group, known, &ask) } else { Attempt::Busy };
+        match first {
+            Attempt::Idle(mut backend) if fitness(&backend, &ask) < NEW_LOGIN => {
+                count(&self.figures.immediate);
+                if backend.in_use.is_none() {
+                    backend.in_use = Some(group.use_of(&backend.login.server, ask.now));
+                }
+                Ok(self.hand_out(backend))
+            }
+            first => Err(Later(Some(first))),
+        }
+    }
+
+    /// The rest of a lease that takes time.
+    ///
+    /// # Errors
+    /// As for [`Pool::lease`].
+    pub async fn lease_later(
+        &self,
+        snapshot: &Snapshot,
+        hostgroup: HostgroupId,
+        ask: Ask<'_>,
+        Later(first): Later,
+    ) -> Result<Lease, LeaseError> {
+        let found = Box::pin(self.search(snapshot, hostgroup, ask, first)).await;
+        if let Err(error) = &found {
+            count(&self.figures.failed);
+            if matches!(error, LeaseError::Unavailable(_)) {
+                count(&self.figures.timeouts);
+            }
+        }
+        found.map(|backend| self.hand_out(backend))
+    }
+
+    fn hand_out(&self, mut backend: Backend) -> Lease {
+        count(&self.figures.given);
+        backend.login.count_lease();
+        Lease::new(backend)
+    }
+
+    /// Takes a connection back: for the waiter that waits longest, or for later. It must be idle and in a state
+    /// that is known. `now` was read not long ago.
+    pub(super) fn release(&self, snapshot: &Snapshot, mut backend: Backend, now: Instant) {
+        if backend.in_use.take().is_some() {
+            count(&self.figures.returned);
+        }
+        backend.login.last_used = now;
+        let Some((hostgroup, server)) = home(&backend, snapshot, now) else { return drop(backend) };
+        if !Arc::ptr_eq(&backend.login.server, server) {
+            backend.login.server = Arc::clone(server);
+        }
+        let group = self.group(&hostgroup.demand);
+        if let Some((worker, _)) = group.demand.oldest_waiter()
+            && worker != self.worker
+        {
+            return self.lend(worker, backend);
+        }
+        self.put_idle(&group, backend);
+        group.waiters.poke();
+    }
 }
 
 impl Lease {

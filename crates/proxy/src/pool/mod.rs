@@ -46,8 +46,8 @@ pub use exit::Exit;
 use failures::{Failure, Scope};
 use figures::PoolFigures;
 pub use figures::ServerReport;
-use idle::{NEW_LOGIN, fitness, home, stays};
-pub use lease::Lease;
+use idle::stays;
+pub use lease::{Later, Lease};
 pub use mail::{Lent, Mail};
 use opening::LastLogin;
 pub use opening::Warming;
@@ -148,57 +148,6 @@ impl Pool {
         Pool { worker, outbox, pokes, epoch: started, groups, figures, reports, errors, in_force, changed }
     }
 
-    /// A connection of `hostgroup` that fits what is asked, its state as near as can be had.
-    ///
-    /// # Errors
-    /// See [`LeaseError`]. Nothing takes longer than `connect_timeout_server_max`.
-    pub async fn lease(
-        &self,
-        snapshot: &Snapshot,
-        hostgroup: HostgroupId,
-        ask: Ask<'_>,
-    ) -> Result<Lease, LeaseError> {
-        let figures = &self.figures;
-        count(&figures.asked);
-        match self.find(snapshot, hostgroup, ask).await {
-            Ok(mut backend) => {
-                count(&figures.given);
-                backend.login.count_lease();
-                Ok(Lease::new(backend))
-            }
-            Err(error) => {
-                count(&figures.failed);
-                if matches!(error, LeaseError::Unavailable(_)) {
-                    count(&figures.timeouts);
-                }
-                Err(error)
-            }
-        }
-    }
-
-    async fn find(
-        &self,
-        snapshot: &Snapshot,
-        hostgroup: HostgroupId,
-        ask: Ask<'_>,
-    ) -> Result<Backend, LeaseError> {
-        let Some(known) = snapshot.hostgroups.get(&hostgroup) else {
-            return Box::pin(self.search(snapshot, hostgroup, ask, None)).await;
-        };
-        let group = self.group(&known.demand);
-        let first = if group.waiters.is_empty() { self.attempt(&group, known, &ask) } else { Attempt::Busy };
-        match first {
-            Attempt::Idle(mut backend) if fitness(&backend, &ask) < NEW_LOGIN => {
-                count(&self.figures.immediate);
-                if backend.in_use.is_none() {
-                    backend.in_use = Some(group.use_of(&backend.login.server, ask.now));
-                }
-                Ok(backend)
-            }
-            first => Box::pin(self.search(snapshot, hostgroup, ask, Some(first))).await,
-        }
-    }
-
     /// Another configuration is in force: those who wait look again.
     pub fn take_over(&self) {
         let snapshot = self.in_force.get();
@@ -214,25 +163,6 @@ impl Pool {
         let mut groups = self.groups.borrow_mut();
         let fresh = || Rc::new(Group::new(Arc::clone(demand)));
         Rc::clone(groups.entry(demand.hostgroup).or_insert_with(fresh))
-    }
-
-    /// Takes a connection back: for the waiter that waits longest, or for later. It must be idle and in a state
-    /// that is known. `now` was read not long ago.
-    fn release(&self, snapshot: &Snapshot, mut backend: Backend, now: Instant) {
-        if backend.in_use.take().is_some() {
-            count(&self.figures.returned);
-        }
-        backend.login.last_used = now;
-        let Some((hostgroup, server)) = home(&backend, snapshot, now) else { return drop(backend) };
-        backend.login.server = Arc::clone(server);
-        let group = self.group(&hostgroup.demand);
-        if let Some((worker, _)) = group.demand.oldest_waiter()
-            && worker != self.worker
-        {
-            return self.lend(worker, backend);
-        }
-        self.put_idle(&group, backend);
-        group.waiters.poke();
     }
 
     /// A server has refused a write because it is read only, which is no server for its hostgroup: it is asked what it is

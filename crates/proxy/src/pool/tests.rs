@@ -9,6 +9,7 @@ use narrows_wire::Capabilities;
 use narrows_wire::auth::Secret;
 use narrows_wire::charset::Family;
 
+use super::idle::{NEW_LOGIN, fitness};
 use super::*;
 use crate::hostgroup::ShunLimits;
 use crate::rows::{ServerRow, ServerStatus, UserRow, server};

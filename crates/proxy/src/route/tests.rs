@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::rows::server;
-use crate::rules::SomeClient;
+use crate::rules::OwnedClient;
 use crate::snapshot::{ReplicationHostgroupRow, Rows, RuleRow, UserRow};
 
 fn user(default_hostgroup: i32) -> UserRow {
@@ -70,7 +70,7 @@ fn way_to(
     let snapshot = snapshot();
     let mut state = SessionState::after_login("utf8mb4", None);
     state.schema = Some(b"shop".as_slice().into());
-    let client = SomeClient { username: "app".to_owned(), ..SomeClient::default() };
+    let client = OwnedClient { username: "app".to_owned(), ..OwnedClient::default() };
     let mut asking = Asking {
         snapshot: &snapshot,
         account: &snapshot.users[b"app".as_slice()],

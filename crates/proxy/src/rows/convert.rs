@@ -1,4 +1,4 @@
-//! What becomes of the value of a variable in the data plane: a function for each kind of `variable_rows.rs`.
+//! Converts the value of a variable for the data plane: a function for each kind of `variable_rows.rs`.
 
 use std::time::Duration;
 
@@ -49,9 +49,9 @@ pub fn items(text: &str, separator: char) -> impl Iterator<Item = &str> {
     text.split(separator).map(str::trim).filter(|item| !item.is_empty())
 }
 
-/// What a variable that is a number can be. The control plane has checked its limits.
+/// A type that holds a numeric variable. The control plane has checked the variable's range.
 pub trait OfInteger {
-    /// That value.
+    /// Converts the value.
     fn of_integer(value: i64) -> Self;
 }
 
@@ -87,9 +87,9 @@ impl OfInteger for UnshunAlgorithm {
 
 const RANGE_CHECKED: &str = "the variable's range has been checked and fits the type";
 
-/// What a variable that is a text can be. The control plane has checked its form.
+/// A type that holds a text variable. The control plane has checked the variable's form.
 pub trait OfText {
-    /// That value.
+    /// Converts the value.
     fn of_text(value: &str) -> Self;
 }
 

@@ -3,12 +3,12 @@
 /// What the firewall does with a user's statements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FirewallMode {
-    /// They pass.
+    /// All statements pass.
     #[default]
     Off,
-    /// They pass; those that are not in the whitelist are counted and logged.
+    /// All statements pass; those that are not in the whitelist are counted and logged.
     Detecting,
-    /// Those that are not in the whitelist are refused.
+    /// Statements that are not in the whitelist are refused.
     Protecting,
 }
 
@@ -19,9 +19,9 @@ pub struct FirewallUserRow {
     pub active: bool,
     /// The user.
     pub username: String,
-    /// The client's address; empty: any.
+    /// The client's address; empty for any.
     pub client_address: String,
-    /// What is done.
+    /// The firewall's mode for these clients.
     pub mode: FirewallMode,
     /// Free text.
     pub comment: String,
@@ -34,11 +34,11 @@ pub struct FirewallRuleRow {
     pub active: bool,
     /// The user.
     pub username: String,
-    /// The client's address; empty: any.
+    /// The client's address; empty for any.
     pub client_address: String,
     /// The current schema.
     pub schemaname: String,
-    /// The flag after the rules.
+    /// The flag at the end of the rules.
     pub flag_in: u32,
     /// The digest as `0x...`.
     pub digest: String,
@@ -46,11 +46,11 @@ pub struct FirewallRuleRow {
     pub comment: String,
 }
 
-/// One row of `mysql_firewall_whitelist_sqli_fingerprints`. Kept and shown.
+/// One row of `mysql_firewall_whitelist_sqli_fingerprints`. Stored and shown, but not used.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct FirewallFingerprintRow {
     /// Rows that are not active are not loaded.
     pub active: bool,
-    /// What must not be regarded as an injection.
+    /// The fingerprint of statements that are not regarded as SQL injection.
     pub fingerprint: String,
 }

@@ -1,4 +1,4 @@
-//! `mysql-proxy_protocol_networks`: who is trusted to give a client's address.
+//! `mysql-proxy_protocol_networks`: the peers that are trusted to send a client's address.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ pub struct Networks {
 }
 
 impl Networks {
-    /// Reads `*`, or addresses with or without `/bits`, separated by commas. Invalid parts are skipped.
+    /// Parses `*`, or addresses with or without `/bits`, separated by commas. Invalid parts are skipped.
     pub fn parse(text: &str) -> Networks {
         let network = |item: &str| -> Option<(IpAddr, u8)> {
             let (address, bits) = item.split_once('/').unwrap_or((item, ""));
@@ -25,7 +25,7 @@ impl Networks {
         }
     }
 
-    /// Whether a peer with this address is in one of them; `localhost` is a Unix socket.
+    /// Whether a peer with this address is in one of the networks; `localhost` is a Unix socket.
     pub fn contain(&self, peer: &str) -> bool {
         if self.everybody {
             return true;

@@ -5,22 +5,22 @@ use super::HostgroupId;
 /// Whether a server gets statements, as set by the operator or the monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerStatus {
-    /// Serves.
+    /// The server gets statements.
     Online,
     /// Temporarily out of use, as set by the operator.
     Shunned,
-    /// Out of use until it answers checks again. Operators see it as shunned.
+    /// Out of use until it answers pings again. Operators see it as SHUNNED.
     Unreachable,
     /// Out of use until its lag is acceptable again.
     ShunnedReplicationLag,
-    /// Gets no new statements; connections in use finish.
+    /// The server gets no new statements; connections in use finish.
     OfflineSoft,
-    /// Out at once.
+    /// Out of use immediately.
     OfflineHard,
 }
 
 impl ServerStatus {
-    /// The name that operators know.
+    /// The name that operators use.
     pub const fn name(self) -> &'static str {
         match self {
             ServerStatus::Online => "ONLINE",
@@ -31,7 +31,7 @@ impl ServerStatus {
         }
     }
 
-    /// Why it gets no statements; `None`: it does.
+    /// Why the server gets no statements; `None` if it gets some.
     pub fn reason(self) -> Option<&'static str> {
         match self {
             ServerStatus::Online => None,
@@ -63,21 +63,21 @@ pub struct ServerRow {
     pub hostname: String,
     /// TCP port, or 0.
     pub port: u16,
-    /// Port of the GTID reader on that host; 0: none.
+    /// The port of the GTID reader on that host; 0 if there is none.
     pub gtid_port: u16,
     /// Whether it gets statements.
     pub status: ServerStatus,
-    /// Relative share within its hostgroup; 0: never chosen.
+    /// The relative share of statements within its hostgroup; 0: never chosen.
     pub weight: u32,
     /// Whether the compressed protocol is used.
     pub compression: bool,
-    /// The most backend connections of the whole process.
+    /// The maximum number of backend connections of the whole process.
     pub max_connections: u32,
     /// The maximum replication lag in seconds; 0: not checked.
     pub max_replication_lag: u32,
     /// Whether TLS is used.
     pub use_ssl: bool,
-    /// Latency limit in ms; 0: the default of the variables.
+    /// The latency limit in ms; 0: the variable's value.
     pub max_latency_ms: u32,
     /// Free text.
     pub comment: String,
@@ -90,7 +90,7 @@ pub struct ReplicationHostgroupRow {
     pub writer_hostgroup: HostgroupId,
     /// Servers that are read from.
     pub reader_hostgroup: HostgroupId,
-    /// Which server variables determine its role.
+    /// The server variables that determine a server's role.
     pub check_type: String,
     /// Free text.
     pub comment: String,
@@ -103,11 +103,11 @@ pub struct HostgroupAttributesRow {
     pub hostgroup: HostgroupId,
     /// While more servers than this are ONLINE, none gets statements.
     pub max_num_online_servers: u32,
-    /// Stored; without effect, as in the field.
+    /// Stored; without effect, as in ProxySQL.
     pub autocommit: i32,
     /// Idle connections kept per server, in percent of its `max_connections`.
     pub free_connections_pct: u32,
-    /// Statements run on every new connection; empty: none.
+    /// Statements that are run on every new connection; empty if none.
     pub init_connect: String,
     /// Whether connections return to the pool after each statement.
     pub multiplex: bool,
@@ -115,7 +115,7 @@ pub struct HostgroupAttributesRow {
     pub connection_warming: bool,
     /// Connections that may be opened in a second.
     pub throttle_connections_per_sec: u32,
-    /// Stored; without effect, as in the field.
+    /// Stored; without effect, as in ProxySQL.
     pub ignore_session_variables: String,
     /// JSON, or empty; see [`HostgroupAttributesRow::balance`] and [`HostgroupAttributesRow::lag_when_null`].
     pub hostgroup_settings: String,
@@ -129,7 +129,7 @@ impl HostgroupAttributesRow {
     /// The setting `balance`.
     ///
     /// # Errors
-    /// What is there, when it is nothing of the kind.
+    /// The invalid value, as text for a message.
     pub fn balance(&self) -> Result<Balance, String> {
         match self.setting("balance") {
             None => Ok(Balance::default()),
@@ -146,7 +146,7 @@ impl HostgroupAttributesRow {
     /// The setting `monitor_slave_lag_when_null`, in seconds.
     ///
     /// # Errors
-    /// What is there, when it is nothing of the kind.
+    /// The invalid value, as text for a message.
     pub fn lag_when_null(&self) -> Result<Option<u32>, String> {
         let Some(value) = self.setting("monitor_slave_lag_when_null") else { return Ok(None) };
         let seconds = value.as_u64().filter(|seconds| *seconds <= MOST_LAG_WHEN_NULL);
@@ -160,7 +160,7 @@ impl HostgroupAttributesRow {
     /// The setting `handle_warnings`.
     ///
     /// # Errors
-    /// What is there, when it is nothing of the kind.
+    /// The invalid value, as text for a message.
     pub fn handle_warnings(&self) -> Result<Option<bool>, String> {
         match self.setting("handle_warnings") {
             None => Ok(None),
@@ -192,34 +192,34 @@ pub enum Balance {
 pub struct SslParamsRow {
     /// The server.
     pub hostname: String,
-    /// Its port.
+    /// The server's port.
     pub port: u16,
-    /// The user who connects; empty: all users without their own row.
+    /// The user who connects; empty: all users without a row of their own.
     pub username: String,
-    /// File of authorities.
+    /// The file of CA certificates.
     pub ssl_ca: String,
-    /// File of the certificate shown to the server.
+    /// The file of the certificate that is sent to the server.
     pub ssl_cert: String,
-    /// File of its key.
+    /// The file of the certificate's private key.
     pub ssl_key: String,
-    /// Folder of authorities.
+    /// The folder of CA certificates.
     pub ssl_capath: String,
-    /// File of revoked certificates.
+    /// The file of certificate revocation lists.
     pub ssl_crl: String,
-    /// Folder of revoked certificates.
+    /// The folder of certificate revocation lists.
     pub ssl_crlpath: String,
     /// Ciphers by their OpenSSL names, separated by `:`.
     pub ssl_cipher: String,
-    /// Versions, separated by commas.
+    /// TLS versions, separated by commas.
     pub tls_version: String,
     /// Free text.
     pub comment: String,
 }
 
-/// Seconds: a week, as of the variable of that name.
+/// In seconds: a week, like the maximum of the variable with that name.
 const MOST_LAG_WHEN_NULL: u64 = 604_800;
 
-/// Which variables of a server decide whether it may be written to: `mysql_replication_hostgroups.check_type`.
+/// The server variables that determine whether a server may be written to: `mysql_replication_hostgroups.check_type`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CheckType {
     /// `read_only`
@@ -228,9 +228,9 @@ pub enum CheckType {
     InnodbReadOnly,
     /// `super_read_only`
     SuperReadOnly,
-    /// Any of `read_only` and `innodb_read_only`.
+    /// `read_only` or `innodb_read_only`.
     Either,
-    /// Both of them.
+    /// `read_only` and `innodb_read_only`.
     Both,
 }
 
@@ -246,7 +246,7 @@ impl CheckType {
         }
     }
 
-    /// Its name, as tables have it.
+    /// The name of the type, as in the table.
     pub fn name(self) -> &'static str {
         match self {
             CheckType::ReadOnly => "read_only",
@@ -257,7 +257,7 @@ impl CheckType {
         }
     }
 
-    /// The query for a server.
+    /// The query that is sent to a server.
     pub fn question(self) -> &'static str {
         match self {
             CheckType::ReadOnly => "SELECT @@global.read_only read_only",
@@ -269,13 +269,13 @@ impl CheckType {
     }
 }
 
-/// What it means for the same host and port in other hostgroups that a server was reached again in one of them:
+/// What it means for the same host and port in other hostgroups when a server is reached again in one of them:
 /// `mysql-unshun_algorithm`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnshunAlgorithm {
     /// Nothing: each hostgroup finds out by itself.
     OneByOne,
-    /// It is back in all of them.
+    /// The server is back in all of them.
     AllAtOnce,
 }
 

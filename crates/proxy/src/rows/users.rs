@@ -5,25 +5,25 @@ use super::HostgroupId;
 /// One row of `mysql_users`.
 #[derive(Clone, PartialEq)]
 pub struct UserRow {
-    /// Account name.
+    /// The name of the account.
     pub username: String,
-    /// Clear text, `*` and 40 hex digits, or `$A$005$...`; empty: no password.
+    /// Clear text, `*` and 40 hex digits, or `$A$005$...`; empty if there is no password.
     pub password: String,
     /// Rows that are not active are not loaded.
     pub active: bool,
     /// Whether the client must use TLS.
     pub use_ssl: bool,
-    /// Hostgroup when no rule decides.
+    /// The hostgroup if no rule decides.
     pub default_hostgroup: HostgroupId,
-    /// Schema when the client names none; empty: the default of the variables.
+    /// The schema if the client names none; empty: the default of the variables.
     pub default_schema: String,
-    /// Stored; without effect, as in the field.
+    /// Stored; without effect, as in ProxySQL.
     pub schema_locked: bool,
     /// Whether a whole transaction stays on the hostgroup it began in.
     pub transaction_persistent: bool,
-    /// Whether the session is a plain pipe.
+    /// Whether all traffic of the session is simply forwarded.
     pub fast_forward: bool,
-    /// The most client connections of this user.
+    /// The maximum number of client connections of this user.
     pub max_connections: u32,
     /// JSON, or empty.
     pub attributes: String,
@@ -32,7 +32,7 @@ pub struct UserRow {
 }
 
 impl std::fmt::Debug for UserRow {
-    /// Without the password, and without the attributes, which may contain another one.
+    /// Leaves out the password, and the attributes, which may contain another one.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("UserRow")
             .field("username", &self.username)

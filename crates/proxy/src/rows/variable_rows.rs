@@ -1,11 +1,12 @@
 //! The `mysql-` variables that the data plane reads, one row each: field, type, kind, default and limits, name, importance,
 //! perhaps something special in brackets, and documentation.
 //!
-//! From a row follow the field of [`Variables`](super::Variables) and its default (`variables.rs`), and in the control plane
-//! the variable with its reader (`variables/data_plane.rs`). The kinds are the functions of [`convert`](super::convert). The
-//! last three parts, and what follows the default, are for the control plane alone. Rows are in the order of their names.
+//! Each row defines the field of [`Variables`](super::Variables) and its default (`variables.rs`), and in the control
+//! plane the variable with its reader (`variables/data_plane.rs`). The kinds are the functions of
+//! [`convert`](super::convert). The last three parts, and anything after the default, are for the control plane only.
+//! Rows are in the order of their names.
 
-/// Gives all rows to the macro of that name.
+/// Passes all rows to the macro with that name.
 #[macro_export]
 macro_rules! data_plane_variables {
     ($callback:ident) => {

@@ -26,7 +26,7 @@ macro_rules! declare {
 crate::data_plane_variables!(declare);
 
 impl Variables {
-    /// TCP keepalive on both sides: idle time before the first probe; `None`: off.
+    /// The idle time before the first TCP keepalive probe, for clients and servers; `None` if keepalive is off.
     pub fn tcp_keepalive(&self) -> Option<Duration> {
         Some(self.tcp_keepalive_time).filter(|time| self.use_tcp_keepalive && !time.is_zero())
     }

@@ -2,19 +2,19 @@
 
 use std::net::IpAddr;
 
-/// Which clients are meant.
+/// A condition on the client's address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum ClientAddress {
-    /// This one.
+    /// The client with this address.
     Exactly(Box<str>),
-    /// All that begin so: `10.1.%`.
+    /// Clients whose address begins with this: `10.1.%`.
     BeginsWith(Box<str>),
-    /// All of a network: `10.0.0.0/8`.
+    /// Clients in this network: `10.0.0.0/8`.
     Network(IpAddr, u8),
 }
 
 impl ClientAddress {
-    /// Reads the text of a rule. What is neither a network nor ends in `%` is an address.
+    /// Parses the text of a rule. Text that is not a network and does not end in `%` is an address.
     pub(super) fn parse(text: &str) -> ClientAddress {
         if let Some((prefix, _)) = text.split_once('%') {
             return ClientAddress::BeginsWith(prefix.into());
@@ -27,12 +27,12 @@ impl ClientAddress {
         network.unwrap_or_else(|| ClientAddress::Exactly(text.into()))
     }
 
-    /// What a rule has in the column; `None`: no condition.
+    /// The condition in the column of a rule; `None` if there is none.
     pub(super) fn of_cell(cell: &Option<String>) -> Option<ClientAddress> {
         cell.as_deref().filter(|text| !text.is_empty()).map(ClientAddress::parse)
     }
 
-    /// Whether a client with that address is meant.
+    /// Whether the condition holds for a client with that address.
     pub(super) fn holds(&self, client: &str) -> bool {
         match self {
             ClientAddress::Exactly(address) => client == &**address,
@@ -48,19 +48,19 @@ impl ClientAddress {
     }
 }
 
-/// Which clients there can be that a condition holds for.
+/// The clients for which a condition can hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meant {
-    /// Clients of some address.
+    /// Clients that connect from some address.
     Addresses,
-    /// Clients of Unix sockets, which are called `localhost`.
+    /// Clients of Unix sockets, whose address is `localhost`.
     Sockets,
-    /// None.
+    /// No client.
     Nobody,
 }
 
 impl ClientAddress {
-    /// Which clients it may hold for.
+    /// The clients for which the condition can hold.
     pub(super) fn meant(&self) -> Meant {
         match self {
             ClientAddress::Exactly(text) if is_address(text) => Meant::Addresses,
@@ -74,10 +74,10 @@ impl ClientAddress {
     }
 }
 
-/// What clients of Unix sockets have for an address.
+/// The address of clients of Unix sockets.
 const SOCKET: &str = "localhost";
 
-/// Whether addresses of clients, and ours, are written like that: they are compared as texts.
+/// Whether addresses of clients, and Narrows' own, are written like that: they are compared as text.
 pub(super) fn is_address(text: &str) -> bool {
     text.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().to_string() == text)
 }
@@ -87,12 +87,12 @@ fn begins_address(prefix: &str) -> bool {
     let (whole, last) = prefix.rsplit_once('.').unwrap_or(("", prefix));
     let whole: Vec<&str> = if last.len() < prefix.len() { whole.split('.').collect() } else { Vec::new() };
     let is_v4 = whole.len() < 4 && whole.into_iter().all(is_part) && (last.is_empty() || is_part(last));
-    // Of the others none has a point in it, as `::ffff:10.0.0.1` is written 10.0.0.1, and letters are small.
+    // Of the other addresses none contains a dot, as `::ffff:10.0.0.1` is written 10.0.0.1, and letters are lower case.
     let is_v6 = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f' | b':');
     is_v4 || prefix.bytes().all(is_v6)
 }
 
-/// Whether it is a number of an IPv4 address; the beginning of one is one too.
+/// Whether `text` is a number of an IPv4 address, or the beginning of one.
 fn is_part(text: &str) -> bool {
     text.parse::<u8>().is_ok_and(|number| number.to_string() == text)
 }

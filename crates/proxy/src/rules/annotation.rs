@@ -1,24 +1,24 @@
-//! Hints: what a statement says of itself in its first comment, `/* hostgroup=1; query_timeout=500 */`. They go before
-//! what the rules say.
+//! Hints: settings that a statement has in its first comment, `/* hostgroup=1; query_timeout=500 */`. They take
+//! precedence over the rules.
 
 use super::RuleOutput;
 use crate::rows::HostgroupId;
 
-/// What becomes of a hint.
+/// The outcome of a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hint {
-    /// It is followed.
+    /// The hint is applied.
     Taken,
-    /// Its value does not begin with a digit, or is too large.
+    /// The hint's value does not begin with a digit, or is too large.
     NotANumber,
-    /// It has no effect here, for this reason.
+    /// The hint has no effect here, for this reason.
     WithoutEffect(&'static str),
-    /// No hint has this name: the comment is for somebody else.
+    /// No hint has this name: the comment is not meant for Narrows.
     Unknown,
 }
 
 impl Hint {
-    /// Why it is ignored; `None`: it is applied.
+    /// Why the hint is ignored; `None` if it is applied.
     pub fn why_ignored(self) -> Option<&'static str> {
         match self {
             Hint::Taken => None,
@@ -29,7 +29,7 @@ impl Hint {
     }
 }
 
-/// Takes over the hints of `statement`. `note` learns the key and the value of each, and what becomes of it.
+/// Applies the hints of `statement`. `note` is called with the key, the value and the outcome of each hint.
 pub fn annotate(output: &mut RuleOutput, statement: &[u8], mut note: impl FnMut(&[u8], &[u8], Hint)) {
     for (key, value) in narrows_sql::annotations(statement) {
         note(key, value, follow(output, key, value));
@@ -54,7 +54,7 @@ fn follow(output: &mut RuleOutput, key: &[u8], value: &[u8]) -> Hint {
     Hint::Taken
 }
 
-/// Sets what a hint says.
+/// Sets the output that a hint names.
 type Set = fn(&mut RuleOutput, i32);
 
 /// Hints whose values are numbers.
@@ -67,7 +67,7 @@ const NUMBERS: [(&str, Set); 6] = [
     ("query_retries", |output, number| output.retries = Some(number.unsigned_abs())),
 ];
 
-/// The digits that a value begins with; what follows them is not looked at, as C's `atoi` does it.
+/// The number that a value begins with; anything after its digits is ignored, as by C's `atoi`.
 fn number(value: &[u8]) -> Option<i32> {
     let end = value.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(value.len());
     std::str::from_utf8(value.get(..end)?).ok()?.parse().ok()

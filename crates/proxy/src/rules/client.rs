@@ -1,5 +1,5 @@
-//! How rules compare a property of clients. Its values fall into classes, and the class of a value decides whose conditions
-//! hold. Which properties there are is declared in `columns.rs`.
+//! How rules compare a property of clients. Its values fall into classes, and the class of a value determines whose
+//! conditions hold. The properties are declared in `columns.rs`.
 
 use std::borrow::Borrow;
 use std::collections::HashMap;
@@ -15,11 +15,11 @@ pub(super) struct Class(u32);
 
 /// The conditions that all rules have on one property.
 pub(super) trait Comparison: Default {
-    /// The property.
+    /// The type of the property.
     type Value: ?Sized + 'static;
-    /// What a rule has in the column.
+    /// The cell of a rule's column.
     type Cell;
-    /// What a worker remembers of values.
+    /// What a worker remembers about values.
     type Seen: Debug + Default;
     /// Values that tests try.
     #[cfg(test)]
@@ -28,12 +28,12 @@ pub(super) trait Comparison: Default {
     #[cfg(test)]
     const CELLS: &'static [&'static str];
 
-    /// Those of all rules, in order.
+    /// Compiles the conditions of all rules, in order.
     fn new<'r>(cells: impl Iterator<Item = &'r Self::Cell>) -> Self
     where
         Self::Cell: 'r;
 
-    /// Whether any rule has one.
+    /// Whether any rule has a condition.
     fn is_asked(&self) -> bool;
 
     /// The class of a value.
@@ -46,23 +46,23 @@ pub(super) trait Comparison: Default {
     #[cfg(test)]
     fn cell(text: &str) -> Self::Cell;
 
-    /// Whether a condition holds, by no class.
+    /// Whether a condition holds for a value, without classes.
     #[cfg(test)]
     fn is_met(cell: &Self::Cell, value: &Self::Value) -> bool;
 }
 
-/// A property that a condition can name.
+/// A property that a condition compares for equality.
 pub(super) trait Property: ToOwned<Owned: Eq + Hash + Debug> + Eq + Hash + 'static {
-    /// What a rule has in the column.
+    /// The cell of a rule's column.
     type Cell;
     /// Values that tests try; rules name the first two.
     #[cfg(test)]
     const VALUES: &'static [&'static Self];
-    /// Those two, as texts.
+    /// The first two values, as text.
     #[cfg(test)]
     const CELLS: &'static [&'static str];
 
-    /// What a rule names; `None`: nothing.
+    /// The value that a rule names; `None` if it names none.
     fn named(cell: &Self::Cell) -> Option<Self::Owned>;
 
     /// Reads a value.
@@ -73,14 +73,14 @@ pub(super) trait Property: ToOwned<Owned: Eq + Hash + Debug> + Eq + Hash + 'stat
     fn cell(text: &str) -> Self::Cell;
 }
 
-/// The property is what the rule names.
+/// The condition that a property equals the value that a rule names.
 pub(super) struct Exactly<T: Property + ?Sized> {
-    /// By rule.
+    /// The class that each rule requires.
     wanted: Vec<Class>,
     names: Names<T::Owned>,
 }
 
-/// What rules name.
+/// The values that rules name.
 #[derive(Debug)]
 enum Names<O> {
     Nothing,
@@ -91,7 +91,7 @@ enum Names<O> {
 /// A rule that names nothing, and a value that no rule names.
 const NONE: Class = Class(0);
 
-/// Names that are sooner compared than hashed.
+/// The number of names up to which comparing them all is faster than hashing.
 const FEW: usize = 4;
 
 impl<T: Property + ?Sized> Comparison for Exactly<T> {
@@ -226,10 +226,10 @@ impl Property for u16 {
     }
 }
 
-/// The property is an address that the rule means, as `address.rs` reads it.
+/// The condition that an address matches a rule's [`ClientAddress`].
 #[derive(Debug, Default)]
 pub(super) struct Addresses {
-    /// By rule the place of its condition; `None`: it has none.
+    /// For each rule the index of its condition; `None` if it has none.
     wanted: Vec<Option<u32>>,
     conditions: Vec<ClientAddress>,
 }
@@ -238,9 +238,9 @@ pub(super) struct Addresses {
 #[derive(Debug, Default)]
 pub(super) struct SeenAddresses {
     classes: HashMap<Box<str>, Class>,
-    /// A bit for each condition.
+    /// The class of each set of conditions, as a bit mask.
     numbers: HashMap<Rc<[u64]>, Class>,
-    /// The same, by class.
+    /// The set of conditions of each class.
     met: Vec<Rc<[u64]>>,
 }
 
@@ -295,7 +295,7 @@ impl Comparison for Addresses {
 }
 
 impl Addresses {
-    /// The class of an address, where rules ask for any.
+    /// The class of an address, if any rule has a condition.
     fn class_of(&self, value: &str, seen: &mut SeenAddresses) -> Class {
         if let Some(class) = seen.classes.get(value) {
             return *class;
@@ -320,5 +320,5 @@ impl Addresses {
     }
 }
 
-/// Addresses that are remembered, where rules ask for any.
+/// The maximum number of addresses that are remembered.
 const MOST_ADDRESSES: usize = 8_192;

@@ -1,20 +1,21 @@
-//! The columns of `mysql_query_rules`, each declared once, with what it is for. How it is read from a file and from the admin
-//! table, and its documentation, are its row of `RULES` in the control plane's `config/tables.rs`.
+//! The columns of `mysql_query_rules`, each declared once, with its purpose. How a column is read from a file and from
+//! the admin table, and its documentation, is declared by its row of `RULES` in the control plane's `config/tables.rs`.
 //!
-//! - From each follow its field in [`RuleRow`] and its definition in `mysql_query_rules` and `runtime_mysql_query_rules`.
-//! - From a *condition on the client* follow its fields in [`RuleRow`], [`Client`] and [`SomeClient`], how it is compiled
-//!   ([`Conditions`]), its part of the [`ProfileKey`], the interpreter and the random rules of the tests, and its name in
-//!   `EXPLAIN ROUTE`.
-//! - From an *output* follow its fields in [`RuleRow`] and [`RuleOutput`], how a rule sets it, and its text in `EXPLAIN ROUTE`.
+//! - Each column defines its field in [`RuleRow`] and its definition in `mysql_query_rules` and
+//! `runtime_mysql_query_rules`.
+//! - A *condition on the client* also defines its fields in [`Client`] and [`OwnedClient`], how it is compiled
+//! ([`Conditions`]), its part of the [`ProfileKey`], the interpreter and the random rules of the tests, and its name in
+//! `EXPLAIN ROUTE`.
+//! - An *output* also defines its field in [`RuleOutput`], how a rule sets it, and its text in `EXPLAIN ROUTE`.
 //!
-//! What workers remember of the rules is remembered by [`ProfileKey`]. So that nobody gets what holds for another client,
-//! only [`Conditions::key`] sees a [`Client`] before the walk over the rules; whether a condition holds is decided by the key
-//! ([`Conditions::hold`]), and the walk has only the [`Query`](super::Query).
+//! Workers remember results of the rules by [`ProfileKey`]. So that no client gets the result of a different one, only
+//! [`Conditions::key`] sees a [`Client`]. After that, the key decides whether a condition holds ([`Conditions::hold`]),
+//! and the walk over the rules only has the [`Query`](super::Query).
 
 use super::client::{Addresses, Class, Comparison, Exactly, Property};
 use crate::rows::HostgroupId;
 
-/// The place of a rule among the active ones.
+/// The index of a rule among the active ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RuleIndex(pub(super) u32);
 
@@ -47,7 +48,8 @@ macro_rules! columns {
         [$( { [$(#[$client_doc:meta])*] $condition:literal $property:ident [$value:ty] [$comparison:ty] } )*]
         [$( { [$(#[$output_doc:meta])*] $action:literal $output:ident [$said:ty] } )*]
     ) => {
-        /// One row of `mysql_query_rules`. A condition that is `None` is not asked; an action that is `None` changes nothing.
+        /// One row of `mysql_query_rules`. A condition that is `None` is not checked; an action that is `None` changes
+        /// nothing.
         #[derive(Debug, Clone, PartialEq, Default)]
         pub struct RuleRow {
             $( $(#[$doc])* pub $field: $cell, )*
@@ -58,25 +60,26 @@ macro_rules! columns {
             pub const DEFINITION: &[&str] = &[$( $definition ),*];
         }
 
-        /// The client that a statement is from, as far as rules can ask.
+        /// The client that sent a statement, with the properties that rules can check.
         #[derive(Debug, Clone, Copy)]
         pub struct Client<'a> {
             $( $(#[$client_doc])* pub $property: &'a $value, )*
         }
 
-        /// A client that there need not be.
+        /// The description of a client, which need not be connected.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
-        pub struct SomeClient {
+        pub struct OwnedClient {
             $( $(#[$client_doc])* pub $property: <$value as ToOwned>::Owned, )*
         }
 
-        impl SomeClient {
-            /// It, as rules see clients.
+        impl OwnedClient {
+            /// The client as rules see it.
             pub fn as_client(&self) -> Client<'_> {
                 Client { $( $property: std::borrow::Borrow::borrow(&self.$property), )* }
             }
 
-            /// Sets the property that a column asks for; whether there is such a column, and the property can be that.
+            /// Parses `text` as the property that `column` checks; false if there is no such column, or the text is
+            /// invalid.
             pub fn set(&mut self, column: &str, text: &str) -> bool {
                 $(
                     if column.eq_ignore_ascii_case(name($condition)) {
@@ -91,31 +94,31 @@ macro_rules! columns {
         /// The conditions on clients of all rules.
         #[derive(Debug, Default)]
         pub(super) struct Conditions {
-            /// Whether there is any: few rule sets ask for more than the statement.
+            /// Whether there are any: few rule sets check more than the statement.
             is_any: bool,
             $( $property: $comparison, )*
         }
 
-        /// A client, as far as rules make a difference.
+        /// The properties of a client that make a difference for the rules.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
         pub(super) struct ProfileKey {
             $( $property: Class, )*
         }
 
-        /// What a worker remembers of the properties of clients.
+        /// What a worker remembers about the properties of clients.
         #[derive(Debug, Default)]
         pub(super) struct Seen {
             $( $property: <$comparison as Comparison>::Seen, )*
         }
 
         impl Conditions {
-            /// Those of `rows`, in order.
+            /// Compiles the conditions of `rows`, in order.
             pub(super) fn new<'r>(rows: impl Iterator<Item = &'r RuleRow> + Clone) -> Conditions {
                 $( let $property: $comparison = Comparison::new(rows.clone().map(|row| &row.$property)); )*
                 Conditions { is_any: $( $property.is_asked() )||*, $( $property, )* }
             }
 
-            /// All that rules need to know of a client.
+            /// The key of a client: everything that rules need to know about it.
             #[inline]
             pub(super) fn key(&self, client: &Client<'_>, seen: &mut Seen) -> ProfileKey {
                 if !self.is_any {
@@ -124,24 +127,24 @@ macro_rules! columns {
                 ProfileKey { $( $property: self.$property.class(client.$property, &mut seen.$property), )* }
             }
 
-            /// Whether those of a rule hold.
+            /// Whether the conditions of a rule hold.
             pub(super) fn hold(&self, rule: usize, key: &ProfileKey, seen: &Seen) -> bool {
                 $( self.$property.holds(rule, key.$property, &seen.$property) )&&*
             }
         }
 
-        /// What the rules say. `None`: they say nothing.
+        /// The outputs of the rules; `None` if no rule sets an output.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct RuleOutput {
             $( $(#[$output_doc])* pub $output: Option<$said>, )*
-            /// The flag after the rules.
+            /// The flag at the end of the walk.
             pub flag_out: u32,
-            /// A hint asks for a connection that nobody has used before.
+            /// Whether a hint requests a connection that nobody has used before.
             pub create_new_connection: bool,
         }
 
         impl RuleRow {
-            /// Puts the outputs into `output`; those that the row leaves open stay as they were. `rule` is its place.
+            /// Sets the outputs of this row in `output`; the others stay unchanged. `rule` is the index of the row.
             pub(super) fn act(&self, rule: RuleIndex, output: &mut RuleOutput) {
                 $(
                     if let Some(value) = &self.$output {
@@ -160,12 +163,12 @@ macro_rules! columns {
 
         #[cfg(test)]
         impl RuleRow {
-            /// Whether the conditions on the client hold, without any key.
+            /// Whether the conditions on the client hold, without a key.
             pub(super) fn is_for(&self, client: &Client<'_>) -> bool {
                 $( <$comparison>::is_met(&self.$property, client.$property) )&&*
             }
 
-            /// With a random value in every condition on the client that `is_set` says so of.
+            /// Sets random values in the conditions on the client for which `is_set` returns true.
             pub(super) fn with_random_conditions(mut self, is_set: impl Fn() -> bool) -> RuleRow {
                 $(
                     if is_set() {
@@ -178,7 +181,7 @@ macro_rules! columns {
 
         #[cfg(test)]
         impl Client<'static> {
-            /// Any.
+            /// A random client.
             pub(super) fn random() -> Client<'static> {
                 Client { $( $property: super::tests::one(<$comparison>::VALUES), )* }
             }
@@ -189,70 +192,70 @@ macro_rules! columns {
     };
 }
 
-// The definition in the admin table, the field and its type, and what it is for: a condition on a property of clients (its
-// type, and how it is compared), an output (its type in a `RuleOutput`), or something else.
+// The definition in the admin table, the field and its type, and its purpose: a condition on a property of clients (the
+// type of the property, and how it is compared), an output (its type in a `RuleOutput`), or something else.
 columns! {
     /// Rules are tried in this order.
     "rule_id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL", rule_id: i64, other;
     /// Rules that are not active are not loaded.
     "active INT CHECK (active IN (0,1)) NOT NULL DEFAULT 0", active: bool, other;
-    /// The account; empty in a rule: any.
+    /// The account; in a rule, empty for any.
     "username VARCHAR", username: Option<String>, client: str, Exactly<str>;
-    /// The current schema; empty in a rule: any.
+    /// The current schema; in a rule, empty for any.
     "schemaname VARCHAR", schemaname: Option<String>, client: [u8], Exactly<[u8]>;
-    /// Condition: flag of the rule chain.
+    /// Condition: the flag of the rule chain.
     "flagIN INT CHECK (flagIN >= 0) NOT NULL DEFAULT 0", flag_in: u32, other;
-    /// The client's address; in a rule also with a final `%`, or a network.
+    /// The client's address; in a rule also the beginning of one with a final `%`, or a network.
     "client_addr VARCHAR", client_addr: Option<String>, client: str, Addresses;
     /// The local address the client connected to.
     "proxy_addr VARCHAR", proxy_addr: Option<String>, client: str, Exactly<str>;
     /// The local port the client connected to.
     "proxy_port INT CHECK (proxy_port >= 0 AND proxy_port <= 65535)",
         proxy_port: Option<u16>, client: u16, Exactly<u16>;
-    /// Condition: digest as `0x...`.
+    /// Condition: the digest, as `0x...`.
     "digest VARCHAR", digest: Option<String>, other;
-    /// Condition: expression searched in the digest text.
+    /// Condition: an expression that is searched for in the digest text.
     "match_digest VARCHAR", match_digest: Option<String>, other;
-    /// Condition: expression searched in the statement.
+    /// Condition: an expression that is searched for in the statement.
     "match_pattern VARCHAR", match_pattern: Option<String>, other;
     /// Inverts both expressions.
     "negate_match_pattern INT CHECK (negate_match_pattern IN (0,1)) NOT NULL DEFAULT 0",
         negate_match_pattern: bool, other;
-    /// `CASELESS`, `GLOBAL`, comma separated.
+    /// `CASELESS` and `GLOBAL`, separated by commas.
     "re_modifiers VARCHAR DEFAULT 'CASELESS'", re_modifiers: String, other;
-    /// Action: flag to continue with.
+    /// Action: the flag to continue with.
     "flagOUT INT CHECK (flagOUT >= 0)", flag_out: Option<u32>, other;
-    /// Action: replacement for what `match_pattern` found.
+    /// Action: the replacement for what `match_pattern` has found.
     "replace_pattern VARCHAR CHECK (CASE WHEN replace_pattern IS NULL THEN 1 WHEN replace_pattern IS NOT NULL AND match_pattern IS NOT NULL THEN 1 ELSE 0 END)",
         replace_pattern: Option<String>, other;
-    /// Where to run the statement; otherwise: in the user's default hostgroup.
+    /// The hostgroup that runs the statement; otherwise the user's default hostgroup.
     "destination_hostgroup INT DEFAULT NULL", destination_hostgroup: Option<HostgroupId>, output: HostgroupId;
-    /// ms to cache the result.
+    /// Milliseconds for which the result is cached.
     "cache_ttl INT CHECK (cache_ttl > 0)", cache_ttl: Option<u32>, output: u32;
     /// Whether empty results are cached.
     "cache_empty_result INT CHECK (cache_empty_result IN (0,1)) DEFAULT NULL",
         cache_empty_result: Option<bool>, output: bool;
-    /// Stored; without effect, as in the field.
+    /// Stored; without effect, as in ProxySQL.
     "cache_timeout INT CHECK (cache_timeout >= 0)", cache_timeout: Option<u32>, other;
-    /// Stored; without effect, as in the field.
+    /// Stored; without effect, as in ProxySQL.
     "reconnect INT CHECK (reconnect IN (0,1)) DEFAULT NULL", reconnect: Option<bool>, other;
-    /// ms until the statement is killed.
+    /// Milliseconds until the statement is killed.
     "timeout INT UNSIGNED CHECK (timeout >= 0)", timeout: Option<u32>, output: u32;
-    /// Repeated executions after a failure.
+    /// How often the statement is run again after a failure.
     "retries INT CHECK (retries>=0 AND retries <=1000)", retries: Option<u32>, output: u32;
-    /// ms to wait before running.
+    /// Milliseconds to wait before the statement runs.
     "delay INT UNSIGNED CHECK (delay >=0)", delay: Option<u32>, output: u32;
     /// The chain that the session's next statement begins in.
     "next_query_flagIN INT UNSIGNED", next_query_flag_in: Option<u32>, output: u32;
     /// The chain that a mirrored copy begins in.
     "mirror_flagOUT INT UNSIGNED", mirror_flag_out: Option<u32>, output: u32;
-    /// Hostgroup of a mirrored copy.
+    /// The hostgroup of a mirrored copy.
     "mirror_hostgroup INT UNSIGNED", mirror_hostgroup: Option<HostgroupId>, output: HostgroupId;
     /// The answer is error 1148 with this text.
     "error_msg VARCHAR", error_msg: Option<String>, output: RuleIndex;
     /// The answer is OK with this text.
     "OK_msg VARCHAR", ok_msg: Option<String>, output: RuleIndex;
-    /// Stored; without effect, as in the field.
+    /// Stored; without effect, as in ProxySQL.
     "sticky_conn INT CHECK (sticky_conn IN (0,1))", sticky_conn: Option<bool>, other;
     /// 0 disables multiplexing, 1 enables it, 2 keeps it for this statement.
     "multiplex INT CHECK (multiplex IN (0,1,2))", multiplex: Option<u8>, output: u8;
@@ -260,7 +263,7 @@ columns! {
     "gtid_from_hostgroup INT UNSIGNED", gtid_from_hostgroup: Option<HostgroupId>, other;
     /// Whether the statement is logged.
     "log INT CHECK (log IN (0,1))", log: Option<bool>, output: bool;
-    /// Stop after this rule.
+    /// Whether later rules are skipped.
     "apply INT CHECK (apply IN(0,1)) NOT NULL DEFAULT 0", apply: bool, other;
     /// JSON, or empty.
     "attributes VARCHAR CHECK (JSON_VALID(attributes) OR attributes = '') NOT NULL DEFAULT ''",
@@ -269,20 +272,20 @@ columns! {
     "comment VARCHAR", comment: Option<String>, other;
 }
 
-/// The name of a column.
+/// The name of a column, from its definition.
 fn name(definition: &'static str) -> &'static str {
     definition.split(' ').next().unwrap_or(definition)
 }
 
-/// The cell of an output.
+/// The type of a column that is an output.
 trait Output {
-    /// What a `RuleOutput` has of it.
+    /// The type of the output in a `RuleOutput`.
     type Said: Copy;
 
-    /// That of the cell of a rule.
+    /// The output that this cell of `rule` sets.
     fn said(&self, rule: RuleIndex) -> Self::Said;
 
-    /// Its text, as the admin table has it.
+    /// The cell as text, as in the admin table.
     fn shown(&self) -> String;
 }
 
@@ -310,7 +313,7 @@ said_as_they_are! {
     HostgroupId: HostgroupId::to_string;
 }
 
-/// Texts stay where they are: a `RuleOutput` has the rule that has it.
+/// Texts are not copied: a `RuleOutput` has the index of the rule.
 impl Output for String {
     type Said = RuleIndex;
 
@@ -324,7 +327,7 @@ impl Output for String {
 }
 
 impl RuleOutput {
-    /// Whether a copy is to run somewhere.
+    /// Whether a mirrored copy of the statement runs.
     pub fn is_mirrored(&self) -> bool {
         self.mirror_hostgroup.is_some() || self.mirror_flag_out.is_some()
     }

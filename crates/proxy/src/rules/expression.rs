@@ -1,7 +1,7 @@
-//! One expression of a rule. What the linear-time engine can run, it runs; look-around and back-references go to a
-//! back-tracking engine that gives up after so many steps.
+//! One expression of a rule. The linear-time engine runs everything that it can; look-around and back-references need a
+//! back-tracking engine, which gives up after a limited number of steps.
 //!
-//! Both work on bytes, as ProxySQL's engines do: a statement need not be UTF-8, and letters are those of ASCII.
+//! Both work on bytes, as ProxySQL's engines do: a statement need not be UTF-8, and only ASCII letters have a case.
 
 use std::sync::OnceLock;
 
@@ -19,44 +19,44 @@ pub(super) struct Expression {
     pattern: String,
     caseless: bool,
     engine: Engine,
-    /// Whether it is only found in texts that have one of a few literals.
+    /// Whether it can only match texts that contain one of a few literals.
     pub(super) screened: bool,
 }
 
 #[derive(Debug)]
 enum Engine {
-    /// Built when it is first asked: of ten thousand rules most are ruled out by their literals. `None`: too large,
-    /// which is found out when the rule is loaded.
+    /// Built when it is first needed: of ten thousand rules most are ruled out by their literals. `None` if it is too
+    /// large, which is noticed when the rule is loaded.
     Linear(OnceLock<Option<Regex>>),
     Backtracking(Box<fancy_regex::Regex>),
 }
 
-/// The memory that one worker searches an expression with; nothing until it is first used.
+/// The memory in which one worker searches for an expression; allocated when it is first used.
 #[derive(Debug, Default)]
 pub(super) struct Work(Option<Box<Cache>>);
 
-/// Why an expression is not usable.
+/// Why an expression cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ExpressionError {
-    /// It is not understood.
+    /// The syntax is invalid.
     #[error("at character {character}: {reason}")]
     Syntax {
-        /// Where, from 1.
+        /// The position in characters, counted from 1.
         character: usize,
         /// What is wrong there.
         reason: String,
     },
-    /// It would take too much memory.
+    /// The expression would take too much memory.
     #[error("too large: {0}")]
     TooLarge(Box<BuildError>),
-    /// The back-tracking engine cannot run it.
+    /// The back-tracking engine does not support the expression.
     #[error("{0}")]
     Unsupported(String),
 }
 
 impl Expression {
-    /// Reads `pattern`. The second value are the texts of which one must be there for the expression to be found; none:
-    /// it may be found anywhere.
+    /// Parses `pattern`. The second value lists literals of which a text must contain one; if it is empty, the
+    /// expression may match any text.
     pub(super) fn parse(
         pattern: &str,
         caseless: bool,
@@ -84,7 +84,7 @@ impl Expression {
         Ok((expression, literals.unwrap_or_default()))
     }
 
-    /// Whether `text` has it. A search that takes too many steps has found nothing.
+    /// Whether the expression matches `text`. A search that takes too many steps counts as no match.
     pub(super) fn is_match(&self, text: &[u8], work: &mut Work) -> bool {
         match &self.engine {
             Engine::Linear(_) => self.linear().is_some_and(|regex| {
@@ -95,7 +95,7 @@ impl Expression {
         }
     }
 
-    /// The groups of each find, the whole find first; only of the first one unless `all`.
+    /// The groups of each match, the whole match first; without `all`, only those of the first match.
     pub(super) fn finds(&self, text: &[u8], all: bool) -> Vec<Vec<Option<Span>>> {
         let most = if all { usize::MAX } else { 1 };
         match &self.engine {
@@ -116,7 +116,7 @@ impl Expression {
         }
     }
 
-    /// Its groups, the whole find among them.
+    /// The number of groups, including the whole match.
     pub(super) fn groups(&self) -> usize {
         match &self.engine {
             Engine::Linear(_) => self.linear().map_or(0, Regex::captures_len),
@@ -145,8 +145,8 @@ fn build(pattern: &str, caseless: bool) -> Result<Regex, Box<BuildError>> {
     Regex::builder().configure(config).syntax(syntax).build(pattern).map_err(Box::new)
 }
 
-/// The expression for the back-tracking engine, if that knows more than `linear`'s; of what neither understands, the
-/// error is `linear`'s, unless it is about a feature that only the other one has.
+/// Compiles the expression for the back-tracking engine. If neither engine supports it, the error is `linear`'s, unless
+/// it is about a feature that only the back-tracking engine has.
 fn backtracking(
     pattern: &str,
     caseless: bool,
@@ -179,22 +179,22 @@ fn backtracking(
     })
 }
 
-/// Whether an expression is sure to stay below [`SIZE_LIMIT`]: only counted repetitions make a short one large, and
+/// Whether an expression certainly stays below [`SIZE_LIMIT`]: only counted repetitions make a short one large, and
 /// building ten thousand of them takes seconds.
 fn is_small(pattern: &str) -> bool {
     pattern.len() <= SHORT && !pattern.contains('{')
 }
 
-/// The largest classes, repeated to this length, are built with room to spare.
+/// Up to this length, even the largest classes fit within the limit.
 const SHORT: usize = 200;
 
-/// Bytes that an expression may take when built; the default of the engine.
+/// Bytes that a compiled expression may take: the engine's default.
 const SIZE_LIMIT: usize = 10 << 20;
 
-/// Bytes that a worker spends on searching one expression before it starts over.
+/// Bytes that a worker uses to search for one expression before it clears them.
 const CACHE_LIMIT: usize = 512 << 10;
 
-/// Steps back before the back-tracking engine gives up: about a millisecond.
+/// The number of steps after which the back-tracking engine gives up: about a millisecond.
 const STEPS: usize = 100_000;
 
 #[cfg(test)]

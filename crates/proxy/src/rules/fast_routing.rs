@@ -11,7 +11,7 @@ pub(super) struct FastRouting {
     rows: usize,
 }
 
-/// Of one user: by schema the flags and where they lead.
+/// The rows of one user: by schema, the flags and their destinations.
 type Schemas = HashMap<Box<[u8]>, Vec<(u32, HostgroupId)>>;
 
 impl FastRouting {
@@ -29,7 +29,7 @@ impl FastRouting {
         self.users.is_empty()
     }
 
-    /// The row of that user, or else of any user.
+    /// The destination in the row of that user, or else in the row of any user.
     pub(super) fn find(&self, user: &str, schema: &[u8], flag: u32) -> Option<HostgroupId> {
         let of = |user: &str| {
             let flags = self.users.get(user)?.get(schema)?;

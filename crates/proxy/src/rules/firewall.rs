@@ -8,39 +8,39 @@ use narrows_sql::Doubt;
 use super::rule::{RuleError, parse_digest};
 use crate::rows::{FirewallMode, FirewallRuleRow, FirewallUserRow};
 
-/// The two tables, ready to be asked.
+/// The two tables, compiled.
 #[derive(Debug, Default)]
 pub struct Firewall {
-    /// By user the addresses and what is done for them; the empty one is any.
+    /// The addresses of each user with their modes; the empty address is any.
     users: HashMap<Box<str>, Vec<(Box<str>, FirewallMode)>>,
-    /// By digest who may send it.
+    /// The rules of each digest.
     rules: HashMap<u64, Vec<FirewallRuleRow>>,
 }
 
-/// What the firewall decides on a statement.
+/// The firewall's decision on a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Passage {
-    /// It may run.
+    /// The statement may run.
     #[default]
     Free,
-    /// It may run; it is not in the whitelist.
+    /// The statement may run, although it is not in the whitelist.
     Noted,
-    /// It may not run.
+    /// The statement must not run.
     Refused,
 }
 
-/// Who sends what.
+/// A statement and its sender.
 #[derive(Debug, Clone, Copy)]
 pub struct Sender<'a> {
-    /// Whose statement it is.
+    /// The user who sent the statement.
     pub username: &'a str,
-    /// From where.
+    /// The client's address.
     pub client_addr: &'a str,
-    /// In which schema.
+    /// The current schema.
     pub schemaname: &'a [u8],
-    /// The flag after the rules.
+    /// The flag at the end of the rules.
     pub flag: u32,
-    /// Hash of its digest text; `None`: digests are off.
+    /// The hash of the digest text; `None` if digests are off.
     pub digest: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ impl Firewall {
         Ok(firewall)
     }
 
-    /// Whether a statement may run. An account without a row may run nothing. A listed digest only counts if the text
+    /// Whether a statement may run. An account without a row must not run any. A listed digest only counts if the text
     /// certainly is the listed one, which `doubt` determines.
     pub fn ask(&self, sender: Sender<'_>, doubt: impl FnOnce() -> Option<Doubt>) -> Passage {
         let mode = self.mode(sender.username, sender.client_addr);
@@ -77,7 +77,7 @@ impl Firewall {
         }
     }
 
-    /// What is done for an account: the row with its address takes precedence over that for any.
+    /// The mode for an account: the row with its address takes precedence over the row for any address.
     fn mode(&self, username: &str, client_addr: &str) -> Option<FirewallMode> {
         let modes = self.users.get(username)?;
         let of = |wanted: &str| modes.iter().find(|(address, _)| **address == *wanted).map(|(_, mode)| *mode);

@@ -1,24 +1,24 @@
-//! What a text must contain for an expression to be found in it: the few literals by which most expressions are ruled
-//! out without being run.
+//! The literals that a text must contain for an expression to match it: most expressions are ruled out by a few
+//! literals without being run.
 //!
-//! Literals are kept in lower case and looked for in any case, so an expression may be tried unnecessarily but is never
-//! skipped wrongly.
+//! Literals are kept in lower case and searched for case-insensitively, so an expression may be tried unnecessarily but
+//! is never skipped wrongly.
 
 use fancy_regex::{Expr, LookAround};
 use regex_syntax::hir::{Class, Hir, HirKind};
 
-/// What a part of an expression needs.
+/// What a part of an expression requires of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Need {
-    /// It is found exactly where this text is.
+    /// It matches exactly this text.
     Exactly(Vec<u8>),
-    /// It is only found where one of these is.
+    /// It only matches texts that contain one of these.
     OneOf(Vec<Vec<u8>>),
     /// Nothing is known.
     Nothing,
 }
 
-/// Texts of which one must be there for `expression` to be found; `None`: it may be found anywhere.
+/// Literals of which a text must contain one for `expression` to match; `None` if it may match any text.
 pub(super) fn of_linear(expression: &Hir) -> Option<Vec<Vec<u8>>> {
     of_hir(expression).into_alternatives()
 }
@@ -41,7 +41,7 @@ fn of_hir(hir: &Hir) -> Need {
     }
 }
 
-/// One letter in both cases is that letter.
+/// A class of one letter in both cases is that letter.
 fn of_class(class: &Class) -> Need {
     let Class::Bytes(class) = class else { return Need::Nothing };
     let mut letters = class.iter().flat_map(|range| range.start()..=range.end());
@@ -69,7 +69,7 @@ fn of_tree(expr: &Expr) -> Need {
     }
 }
 
-/// Literals in a row are one; of what else is needed, the part that says most counts.
+/// Consecutive literals are one. Of the other needs, only the most selective counts.
 fn concat(parts: impl Iterator<Item = Need>) -> Need {
     let mut exact = true;
     let mut run = Vec::new();
@@ -110,8 +110,8 @@ impl Need {
         if other.worth() > self.worth() { other } else { self }
     }
 
-    /// How rare it is in statements: the number of bytes outside of words that most statements contain. A list counts
-    /// as much as its most common text.
+    /// How selective it is: the number of bytes outside of words that most statements contain. A list counts as much as
+    /// its most common text.
     fn worth(&self) -> (usize, usize) {
         match self {
             Need::Exactly(text) => worth_of(text),
@@ -141,13 +141,13 @@ fn worth_of(text: &[u8]) -> (usize, usize) {
     (rare, text.len())
 }
 
-/// A single byte is in every other statement.
+/// The minimum length of a literal: a single byte is in every other statement.
 const SHORTEST: usize = 2;
 
-/// Of longer lists so many are found that nothing is saved.
+/// The maximum number of literals: with more, so many texts contain one that nothing is saved.
 const MOST_ALTERNATIVES: usize = 64;
 
-/// Words that most statements have.
+/// Words that most statements contain.
 #[rustfmt::skip]
 const COMMON: &[&[u8]] = &[
     b"select", b"from", b"where", b"insert", b"into", b"values", b"update", b"set", b"delete", b"and", b"or", b"order",

@@ -1,5 +1,5 @@
 //! What one worker remembers about the rules: which of them concern which clients, the result for each digest, and how
-//! often each rule matched. It starts again with each [`RuleSet`].
+//! often each rule matched. It is cleared with each new [`RuleSet`].
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -13,11 +13,11 @@ use crate::hash::AsTheyAre;
 /// One worker's part of the rules.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// The rules that this belongs to.
+    /// The id of the rule set that this belongs to.
     set: u64,
     /// For each rule, the memory for searching its two expressions.
     pub(super) work: Vec<Searches>,
-    /// For each rule how often it matched.
+    /// How often each rule matched.
     hits: Vec<u64>,
     seen: Seen,
     profiles: HashMap<ProfileKey, Rc<Profile>>,
@@ -45,9 +45,9 @@ pub(super) struct Profile {
     id: u32,
     /// A bit for each rule whose conditions on the client hold.
     allowed: Box<[u64]>,
-    /// Those without a condition on the digest, which must be evaluated for every statement.
+    /// Rules without a condition on the digest, which must be evaluated for every statement.
     pub(super) always: Box<[u32]>,
-    /// The first of those that need only be evaluated for statements with one of their literals; otherwise `u32::MAX`.
+    /// The first of these that need only be evaluated for statements with one of their literals; otherwise `u32::MAX`.
     pub(super) first_screened: u32,
 }
 
@@ -74,18 +74,18 @@ impl Hash for PlanKey {
     }
 }
 
-/// What remains to be evaluated for statements with one digest.
+/// The rules that must be evaluated for statements with one digest.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// Rules that must be evaluated for each of them, in order.
+    /// Rules that must be evaluated for each of these statements, in order.
     pub(super) always: Box<[u32]>,
     /// Rules with a condition on this digest that need only be evaluated for statements with one of their literals.
     pub(super) screened: Box<[u32]>,
-    /// The result for all of them, if only the digest decides.
+    /// The result for all of these statements, if only the digest decides.
     pub(super) settled: Option<Settled>,
 }
 
-/// The end of a walk that is the same for every statement of a digest.
+/// The end of a walk that is the same for every statement with a digest.
 #[derive(Debug)]
 pub(super) struct Settled {
     pub(super) output: RuleOutput,
@@ -103,7 +103,7 @@ impl Memory {
         }
     }
 
-    /// How often each rule of `set` matched here, in their order.
+    /// How often each rule of `set` matched on this worker, in the order of the rules.
     pub fn hits<'a>(&'a self, set: &'a RuleSet) -> impl Iterator<Item = (i64, u64)> + 'a {
         let known = if self.set == set.id { self.hits.as_slice() } else { &[] };
         set.rows().map(|row| row.rule_id).zip(known.iter().copied().chain(std::iter::repeat(0)))
@@ -115,12 +115,12 @@ impl Memory {
         self.matched.iter().filter_map(id)
     }
 
-    /// The same rules, by their places.
+    /// The same rules, by their index.
     pub fn last_matched_places(&self) -> &[u32] {
         &self.matched
     }
 
-    /// Rules of `set` that a statement was once found to match have matched it again.
+    /// Counts a match of each rule that an earlier, equal statement was found to match.
     pub fn count_again(&mut self, set: &RuleSet, matched: &[u32]) {
         if self.set == set.id {
             self.count(matched);
@@ -216,5 +216,5 @@ const MOST_PROFILES: usize = 1_024;
 /// How many digests are remembered for each kind of client.
 const MOST_PLANS: usize = 8_192;
 
-/// How many rules all of them may contain: 4 MiB.
+/// How many rules all plans together may contain: 4 MiB.
 const MOST_PLANNED: usize = 1 << 20;

@@ -1,12 +1,12 @@
-//! Query rules: from a statement and who sent it to a [`RuleOutput`].
+//! Query rules: from a statement and its sender to a [`RuleOutput`].
 //!
-//! Rules are compiled once per configuration ([`RuleSet`]) and evaluated in three steps, each of which looks at fewer
-//! of them: the sender leaves those of a *profile*; the digest leaves those of a *plan*, which is remembered; and where
-//! expressions on the statement itself are left, their literals are looked for in one pass, and only expressions that
-//! have one are run. So ten thousand rules cost what two cost. What is remembered belongs to one worker ([`Memory`]).
+//! Rules are compiled once per configuration ([`RuleSet`]) and evaluated in three steps, each of which considers fewer
+//! of them. The sender reduces them to a *profile*, and the digest to a *plan*; both are remembered. For the remaining
+//! expressions on the statement itself, all literals are searched for in one pass, and only expressions with a literal
+//! in the statement are run. So ten thousand rules cost as much as two. Each worker has its own [`Memory`].
 //!
-//! The walk over what is left (`walk.rs`) is the one of ProxySQL, rule by rule in order of ids; `tests.rs` compares it
-//! with an interpreter that evaluates every rule.
+//! The walk over the remaining rules (`walk.rs`) is ProxySQL's, rule by rule in the order of their ids; `tests.rs`
+//! compares it with an interpreter that evaluates every rule.
 
 mod address;
 mod annotation;
@@ -29,7 +29,7 @@ use crate::rows::FastRoutingRow;
 
 pub use annotation::{Hint, annotate};
 use columns::Conditions;
-pub use columns::{Client, RuleIndex, RuleOutput, RuleRow, SomeClient};
+pub use columns::{Client, OwnedClient, RuleIndex, RuleOutput, RuleRow};
 pub use expression::{ExpressionError, check_expression};
 use fast_routing::FastRouting;
 pub use firewall::{Firewall, Passage, Sender};
@@ -43,14 +43,14 @@ use screen::Screen;
 /// Active rules in order of their ids.
 #[derive(Debug, Default)]
 pub struct RuleSet {
-    /// Identifies it among all of this process.
+    /// Identifies the set among all rule sets of this process.
     id: u64,
     rules: Vec<Rule>,
-    /// Rules with a condition neither on the digest nor on its text.
+    /// Rules without a condition on the digest or its text.
     undigested: Vec<u32>,
     /// Rules with a condition on the digest.
     by_digest: HashMap<u64, Vec<u32>>,
-    /// Rules with `match_digest` that need a search.
+    /// Rules with `match_digest`, whose expression must be searched for.
     digest_searched: Vec<u32>,
     digest_screen: Screen,
     pattern_screen: Screen,
@@ -60,10 +60,10 @@ pub struct RuleSet {
     iterations: u32,
 }
 
-/// A statement, and who sent it.
+/// A statement and its sender.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
-    /// Who sent it.
+    /// The sender.
     pub client: Client<'a>,
     /// The statement.
     pub query: Query<'a>,
@@ -72,19 +72,19 @@ pub struct Question<'a> {
 /// The properties of a statement that rules can check, apart from its sender.
 #[derive(Debug, Clone, Copy)]
 pub struct Query<'a> {
-    /// The flag that the walk begins with.
+    /// The flag at the beginning of the walk.
     pub flag_in: u32,
-    /// Its text.
+    /// The text of the statement.
     pub statement: &'a [u8],
-    /// Its digest text and hash; `None` where digests are off: then conditions on them hold.
+    /// The digest text and its hash; `None` if digests are off: then conditions on them hold.
     pub digest: Option<(&'a [u8], u64)>,
 }
 
 impl RuleSet {
-    /// Compiles the active ones of `rows`, with the table that is consulted after them.
+    /// Compiles the active rows of `rows`, with the table that is consulted after them.
     ///
     /// # Errors
-    /// The first rule, in order of ids, that is not usable.
+    /// The error of the first rule, in the order of ids, that cannot be used.
     pub fn compile(
         rows: &[RuleRow],
         fast_routing: &[FastRoutingRow],
@@ -120,7 +120,7 @@ impl RuleSet {
         Ok(set)
     }
 
-    /// Whether it was compiled from exactly these rows.
+    /// Whether the set was compiled from exactly these rows.
     pub fn is_of(&self, rows: &[RuleRow], fast_routing: &[FastRoutingRow], iterations: u32) -> bool {
         let mut rows: Vec<&RuleRow> = rows.iter().filter(|row| row.active).collect();
         rows.sort_by_key(|row| row.rule_id);
@@ -129,17 +129,17 @@ impl RuleSet {
             && self.fast_routing == FastRouting::new(fast_routing)
     }
 
-    /// Whether there is anything to evaluate.
+    /// Whether there is nothing to evaluate.
     pub fn is_empty(&self) -> bool {
         self.rules.is_empty() && self.fast_routing.is_empty()
     }
 
-    /// Whether any rule looks at digests.
+    /// Whether any rule checks digests.
     pub fn needs_digest(&self) -> bool {
         self.undigested.len() < self.rules.len()
     }
 
-    /// Goes through the rules. The second value is the statement as the rules have rewritten it.
+    /// Evaluates the rules. The second value is the statement as rewritten by them.
     pub fn apply(&self, question: &Question<'_>, memory: &mut Memory) -> (RuleOutput, Option<Vec<u8>>) {
         memory.renew(self);
         memory.matched.clear();
@@ -158,7 +158,7 @@ impl RuleSet {
         (output, rewritten)
     }
 
-    /// The destination in the table that is asked after the rules.
+    /// Looks up the destination in the table that is consulted after the rules.
     fn route_fast(&self, client: &Client<'_>, output: &mut RuleOutput) {
         if !self.fast_routing.is_empty() {
             let found = self.fast_routing.find(client.username, client.schemaname, output.flag_out);
@@ -166,7 +166,7 @@ impl RuleSet {
         }
     }
 
-    /// The text of `error_msg` or `OK_msg` that a rule output refers to.
+    /// The text of `error_msg` that a rule output refers to.
     pub fn error_msg(&self, index: RuleIndex) -> &str {
         self.rule(index).and_then(|rule| rule.row.error_msg.as_deref()).unwrap_or_default()
     }
@@ -186,7 +186,7 @@ impl RuleSet {
         self.rules.iter().map(|rule| &rule.row)
     }
 
-    /// Bytes that the rules and their automata take, without expressions that were built since.
+    /// Bytes that the rules and their automata take, without expressions that were compiled later.
     pub fn memory_usage(&self) -> usize {
         let texts = |row: &RuleRow| {
             [&row.match_digest, &row.match_pattern, &row.replace_pattern, &row.error_msg, &row.ok_msg]

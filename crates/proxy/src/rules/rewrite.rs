@@ -1,10 +1,9 @@
-//! `replace_pattern`: what is put in place of what `match_pattern` has found.
+//! `replace_pattern`: the replacement for what `match_pattern` has found.
 
 use super::RuleRow;
 use super::expression::Expression;
 
-/// A replacement: text and the groups that stand between. `\1` is the first group, `\0` the whole find, `\\` a
-/// backslash.
+/// A replacement: literal text with groups between. `\1` is the first group, `\0` the whole match, `\\` a backslash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Replacement {
     parts: Vec<Part>,
@@ -17,7 +16,7 @@ enum Part {
 }
 
 impl Replacement {
-    /// Reads the text of a rule. `None`: a backslash that stands before neither a digit nor another one; such a rule
+    /// Parses the text of a rule. `None` if a backslash precedes neither a digit nor another backslash; such a rule
     /// replaces nothing.
     pub(super) fn parse(text: &str) -> Option<Replacement> {
         let mut parts = Vec::new();
@@ -40,14 +39,14 @@ impl Replacement {
         Some(Replacement { parts })
     }
 
-    /// The last group that it names; 0 where it names none, or the whole find.
+    /// The last group that it refers to; 0 if it refers to none, or to the whole match.
     fn last_group(&self) -> usize {
         let number = |part: &Part| if let Part::Group(number) = part { *number } else { 0 };
         self.parts.iter().map(number).max().unwrap_or(0)
     }
 
-    /// `text` with the first find replaced, or with all of them. `None`: nothing was found, or the expression has
-    /// not as many groups.
+    /// `text` with the first match replaced, or with all of them. `None` if nothing was found, or the expression does
+    /// not have as many groups.
     pub(super) fn apply(&self, expression: &Expression, text: &[u8], all: bool) -> Option<Vec<u8>> {
         let mut written = Vec::with_capacity(text.len() + 32);
         let mut at = 0;
@@ -81,11 +80,11 @@ pub fn why_nothing_is_replaced(row: &RuleRow) -> Option<&'static str> {
     let Some(replacement) = Replacement::parse(text) else {
         return Some("a backslash must stand before a digit or another backslash");
     };
-    // Every expression has the whole find. Compiling it to count the others takes long where there are many rules.
+    // Every expression has the whole match. Compiling it to count its groups would take long with many rules.
     if replacement.last_group() == 0 {
         return None;
     }
-    // Whether it can be an expression at all is said elsewhere.
+    // An invalid expression is reported elsewhere.
     let (expression, _) = Expression::parse(pattern, false).ok()?;
     (replacement.last_group() >= expression.groups()).then_some("match_pattern does not have as many groups")
 }

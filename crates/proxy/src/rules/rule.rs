@@ -1,4 +1,4 @@
-//! One rule, compiled: its conditions ready to be asked, its actions ready to be taken.
+//! One rule, compiled: its conditions and its actions.
 
 use narrows_sql::digest_hash;
 use serde_json::Value;
@@ -9,8 +9,8 @@ use super::expression::{Expression, ExpressionError};
 use super::rewrite::Replacement;
 use crate::rows::shown;
 
-/// Why the conditions of a rule on addresses hold for no client: the column, its text, and what is expected. `has_sockets`:
-/// whether clients come by Unix sockets.
+/// Why a rule's conditions on addresses hold for no client: the column, its text, and what is expected. `has_sockets`:
+/// whether clients can connect over Unix sockets.
 pub fn conditions_never_met(row: &RuleRow, has_sockets: bool) -> Vec<(&'static str, &str, &'static str)> {
     let client = row.client_addr.as_deref().and_then(|text| {
         let why = match ClientAddress::of_cell(&row.client_addr)?.meant() {
@@ -28,7 +28,7 @@ pub fn conditions_never_met(row: &RuleRow, has_sockets: bool) -> Vec<(&'static s
     client.into_iter().chain(proxy).collect()
 }
 
-/// A rule that is active.
+/// An active rule.
 #[derive(Debug)]
 pub(super) struct Rule {
     pub(super) row: RuleRow,
@@ -36,26 +36,26 @@ pub(super) struct Rule {
     pub(super) match_digest: Option<Expression>,
     pub(super) match_pattern: Option<Expression>,
     pub(super) replacement: Option<Replacement>,
-    /// `GLOBAL`: every find is replaced.
+    /// Whether every match is replaced (`GLOBAL`).
     pub(super) replaces_all: bool,
     /// `attributes.flagOUTs`: flags to choose from, each with the sum of its weight and those before it.
     pub(super) flags_out: Vec<(u32, u32)>,
 }
 
-/// Texts of which one must be there for a rule's expressions to be found; none: they may be found anywhere.
+/// Literals of which a text must contain one for a rule's expressions to match; none if they may match any text.
 #[derive(Debug, Default)]
 pub(super) struct Literals {
     pub(super) in_digest: Vec<Vec<u8>>,
     pub(super) in_statement: Vec<Vec<u8>>,
 }
 
-/// Why a rule is not usable.
+/// Why a rule cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum RuleError {
     /// An expression does not compile.
     #[error("{column}: {source}")]
     Expression {
-        /// Which.
+        /// The column of the expression.
         column: &'static str,
         /// What is wrong with it.
         source: ExpressionError,
@@ -95,12 +95,12 @@ impl Rule {
         Ok((rule, literals))
     }
 
-    /// Whether it looks at digests.
+    /// Whether the rule checks digests.
     pub(super) fn asks_digest(&self) -> bool {
         self.digest.is_some() || self.match_digest.is_some()
     }
 
-    /// Whether `match_pattern` need only be asked for statements that have one of its literals.
+    /// Whether `match_pattern` need only be run for statements that contain one of its literals.
     pub(super) fn is_screened(&self) -> bool {
         !self.row.negate_match_pattern && self.match_pattern.as_ref().is_some_and(|pattern| pattern.screened)
     }
@@ -113,18 +113,18 @@ impl Rule {
     }
 }
 
-/// Reads `0x` and hex digits.
+/// Parses `0x` and hex digits.
 pub(super) fn parse_digest(text: &str) -> Result<u64, RuleError> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
     u64::from_str_radix(digits, 16).map_err(|_| RuleError::Digest(text.to_owned()))
 }
 
-/// A statement's digest: its text and the hash of that.
+/// A statement's digest: its text and the hash of the text.
 pub fn digest_of(text: &[u8]) -> (&[u8], u64) {
     (text, digest_hash(text))
 }
 
-/// Reads `{"flagOUTs": [{"id": 1, "weight": 2}, ..]}`. What is not of this form chooses nothing, as in ProxySQL.
+/// Parses `{"flagOUTs": [{"id": 1, "weight": 2}, ..]}`. Anything else chooses no flag, as in ProxySQL.
 fn flags_out(attributes: &str) -> Vec<(u32, u32)> {
     if !attributes.contains("flagOUTs") {
         return Vec::new();
@@ -133,7 +133,7 @@ fn flags_out(attributes: &str) -> Vec<(u32, u32)> {
     attributes.get("flagOUTs").map(|listed| choices(listed, |_| {})).unwrap_or_default()
 }
 
-/// What of `flagOUTs` is not read.
+/// The parts of `flagOUTs` that are not read.
 pub(crate) fn flaws_of_flags_out(listed: &Value) -> Vec<String> {
     let mut flaws = Vec::new();
     if choices(listed, |flaw| flaws.push(flaw)).is_empty() {
@@ -142,12 +142,12 @@ pub(crate) fn flaws_of_flags_out(listed: &Value) -> Vec<String> {
     flaws
 }
 
-/// The flags that `flagOUTs` of a rule's attributes leads to.
+/// The flags that `flagOUTs` of a rule's attributes can choose.
 pub fn flags_to_choose(attributes: &str) -> Vec<u32> {
     flags_out(attributes).into_iter().map(|(flag, _)| flag).collect()
 }
 
-/// The choices that are listed, each with the sum of its weight and those before it; `flaw` learns what is not read.
+/// The listed flags, each with the sum of its weight and those before it; `flaw` receives what is not read.
 fn choices(listed: &Value, mut flaw: impl FnMut(String)) -> Vec<(u32, u32)> {
     let Some(listed) = listed.as_array() else {
         flaw(format!("is {}: expected an array of objects with `id` and `weight`", shown(listed)));
@@ -187,7 +187,7 @@ fn choices(listed: &Value, mut flaw: impl FnMut(String)) -> Vec<(u32, u32)> {
     choices
 }
 
-/// So that the sum of weights fits: 1,000 of these are below 2^32.
+/// The limit keeps the sum of weights in range: 1,000 of these are below 2^32.
 const MOST_WEIGHT: u32 = 1_000_000;
 const MOST_FLAGS: usize = 1_000;
 

@@ -1,4 +1,4 @@
-//! Which of many expressions a text may have: the literals of all of them are looked for in one pass.
+//! Which of many expressions may match a text: the literals of all of them are searched for in one pass.
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 
@@ -6,7 +6,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 #[derive(Debug, Default)]
 pub(super) struct Screen {
     automaton: Option<AhoCorasick>,
-    /// The rules that each literal is from.
+    /// The rules that each literal belongs to.
     owners: Vec<Box<[u32]>>,
 }
 
@@ -31,13 +31,13 @@ impl Screen {
         }
     }
 
-    /// Puts the rules whose expressions `text` may have into `found`, in order, each once.
+    /// Puts the rules whose expressions may match `text` into `found`, in order, each once.
     pub(super) fn search(&self, text: &[u8], found: &mut Vec<u32>) {
         found.clear();
         let Some(automaton) = &self.automaton else { return };
         for hit in automaton.find_overlapping_iter(text) {
             found.extend_from_slice(&self.owners[hit.pattern().as_usize()]);
-            // A literal that is everywhere in a long text must not fill the memory.
+            // A literal that occurs everywhere in a long text must not fill the memory.
             if found.len() > MANY {
                 found.sort_unstable();
                 found.dedup();
@@ -47,7 +47,7 @@ impl Screen {
         found.dedup();
     }
 
-    /// Bytes it takes.
+    /// The size of the screen in bytes.
     pub(super) fn memory_usage(&self) -> usize {
         let owners: usize = self.owners.iter().map(|rules| size_of_val(&**rules) + 16).sum();
         self.automaton.as_ref().map_or(0, AhoCorasick::memory_usage) + owners

@@ -6,19 +6,19 @@ use super::*;
 use crate::rows::HostgroupId;
 
 fn question(statement: &'static str) -> Question<'static> {
-    static CLIENT: LazyLock<SomeClient> = LazyLock::new(|| SomeClient {
+    static CLIENT: LazyLock<OwnedClient> = LazyLock::new(|| OwnedClient {
         username: "app".to_owned(),
         schemaname: b"shop".to_vec(),
         client_addr: "10.1.2.3".to_owned(),
         proxy_port: 6033,
-        ..SomeClient::default()
+        ..OwnedClient::default()
     });
     let digest = Some((statement.as_bytes(), 0xAB));
     let query = Query { flag_in: 0, statement: statement.as_bytes(), digest };
     Question { client: CLIENT.as_client(), query }
 }
 
-/// The same with another digest.
+/// The same question with another digest.
 fn digested(statement: &'static str, digest: Option<(&'static [u8], u64)>) -> Question<'static> {
     let question = question(statement);
     Question { query: Query { digest, ..question.query }, ..question }
@@ -146,7 +146,7 @@ fn hits_are_counted_by_rule() {
     assert_eq!(memory.last_matched(&set).collect::<Vec<_>>(), [6]);
 }
 
-/// Asks every rule in turn, as it is written.
+/// Evaluates every rule in turn, from its row.
 struct Interpreter {
     rules: Vec<(RuleRow, Option<Regex>, Option<Regex>)>,
     iterations: u32,

@@ -1,39 +1,39 @@
-//! The walk over the rules: in order of ids, each one that is in the current chain and whose conditions hold acts; the
-//! first with `apply` ends it.
+//! The walk over the rules: in the order of ids, each rule that is in the current chain and whose conditions hold takes
+//! effect; the first one with `apply` ends the walk.
 
 use super::columns::RuleIndex;
 use super::memory::{Memory, Plan, Profile, Settled};
 use super::rule::Rule;
 use super::{Query, RuleOutput, RuleSet};
 
-/// A walk on its way.
+/// A walk in progress.
 struct Walk<'a> {
     set: &'a RuleSet,
     output: RuleOutput,
     flag: u32,
     rewritten: Option<Vec<u8>>,
     matched: Vec<u32>,
-    /// How often it may still begin at the first rule again.
+    /// How often it may still return to the first rule.
     iterations: u32,
-    /// Whether anything but the digest has decided: the text of the statement, or a draw.
+    /// Whether anything but the digest has influenced the result: the text of the statement, or a random choice.
     unsettled: bool,
 }
 
-/// What follows a rule.
+/// How the walk continues after a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// The next rule.
+    /// With the next rule.
     On,
-    /// The next rule; the statement is another one now.
+    /// With the next rule, and a rewritten statement.
     Rewritten,
-    /// The first rule.
+    /// With the first rule.
     Again,
-    /// Nothing.
+    /// The walk ends.
     Stop,
 }
 
 impl RuleSet {
-    /// Walks; the last value is whether a rule with `apply` ended it.
+    /// Evaluates the rules; the last value is whether a rule with `apply` ended the walk.
     pub(super) fn walk(
         &self,
         profile: &Profile,
@@ -54,7 +54,7 @@ impl RuleSet {
         (walk.output, walk.rewritten, stopped)
     }
 
-    /// Asks everything that depends on the digest alone.
+    /// Evaluates everything that depends on the digest alone.
     pub(super) fn make_plan(&self, query: &Query<'_>, profile: &Profile, memory: &mut Memory) -> Plan {
         let mut always = profile.always.to_vec();
         let mut screened = Vec::new();
@@ -87,7 +87,7 @@ impl RuleSet {
                 }
                 memory.found = candidates;
             }
-            // Where digests are off, conditions on them hold.
+            // If digests are off, conditions on them hold.
             None => {
                 let asking = (0u32..).zip(&self.rules).filter(|(_, rule)| rule.asks_digest());
                 for (index, rule) in asking.filter(|(index, _)| profile.allows(*index)) {
@@ -102,7 +102,7 @@ impl RuleSet {
         plan
     }
 
-    /// The end of the walk, if every statement of this digest comes to it.
+    /// The end of the walk, if it is the same for every statement with this digest.
     fn settle(&self, query: &Query<'_>, profile: &Profile, plan: &Plan) -> Option<Settled> {
         let mut walk = Walk::new(self, query.flag_in, Vec::new());
         let mut rules = plan.always.iter().copied();
@@ -131,7 +131,7 @@ impl RuleSet {
         })
     }
 
-    /// Puts the rules that are left by the literals of `text` into `found`.
+    /// Puts the rules that the literals of `text` do not rule out into `found`.
     fn screen(&self, text: &[u8], query: &Query<'_>, profile: &Profile, plan: &Plan, found: &mut Vec<u32>) {
         self.pattern_screen.search(text, found);
         found.retain(|index| {
@@ -157,7 +157,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Walks over what is left by `plan` and by the statement; returns whether a rule with `apply` ended it.
+    /// Walks over the rules that the plan and the statement leave; returns whether a rule with `apply` ended the walk.
     fn run(&mut self, query: &Query<'_>, profile: &Profile, plan: &Plan, memory: &mut Memory) -> bool {
         let mut found = std::mem::take(&mut memory.found);
         self.set.screen(query.statement, query, profile, plan, &mut found);
@@ -201,7 +201,7 @@ impl<'a> Walk<'a> {
         stopped
     }
 
-    /// A rule whose other conditions hold: rewrites `statement` if it says so.
+    /// Evaluates a rule whose other conditions hold, and rewrites `statement` if the rule requires it.
     fn step_on(
         &mut self,
         statement: &[u8],
@@ -218,7 +218,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// A rule whose other conditions hold.
+    /// Evaluates a rule whose other conditions hold.
     fn step(&mut self, index: u32, rule: &Rule, matches: impl FnOnce(&Rule, Option<&[u8]>) -> bool) -> Step {
         if rule.row.flag_in != self.flag || !matches(rule, self.rewritten.as_deref()) {
             return Step::On;

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_sql::{Flags, Kind};
 use narrows_wire::frame::{HEADER_LENGTH, put_packet};
 use narrows_wire::{Capabilities, Command, Errno, Status};
 
 use super::cached::Source;
-use super::effects::{Pins, Reported, untold_variables};
+use super::effects::Pins;
 use super::errors::{PACKET_TOO_LARGE, killed};
 use super::fault::{self, Moment};
-use super::information::{CLEAR_CONDITIONS, Last, asks_about_last};
+use super::information::{CLEAR_CONDITIONS, asks_about_last};
 use super::job::Job;
 use super::lease::{Leased, NoLease};
 use super::lost::{Abandoned, Fate, Tries};
@@ -25,15 +25,12 @@ use crate::figures::Doing;
 use crate::pool::{Exit, Lease};
 use crate::rt::{select, sleep};
 use crate::snapshot::Snapshot;
-use crate::state::SessionState;
 
-/// How a statement that asks about earlier ones is answered.
-enum Answer {
-    /// By the server, which receives the request or this packet.
-    Statement(Option<Vec<u8>>),
+/// Why a statement that asks about earlier ones is not sent to the server.
+enum NotSent {
     /// It is answered already.
-    Sent(Result<(), End>),
-    /// Not yet: the connection was lost before the statement was sent.
+    Answered(Result<(), End>),
+    /// The connection was lost before.
     Lost(String),
 }
 
@@ -148,25 +145,16 @@ impl Session {
         tries: &mut Tries,
     ) -> Result<Attempt, End> {
         fault::inject(Moment::Before, request.argument());
-        let packet = match self.answer_for(&mut backend, request, job).await {
-            Answer::Lost(text) if !pinned && tries.after_closed() => {
-                backend.login.server.figures.distrust();
-                self.lost_unused(&backend.login.server.address(), &text);
-                return Ok(Attempt::Again);
+        let mut packet = None;
+        if asks(request, job) {
+            match Box::pin(self.answer(&mut backend, request, job)).await {
+                Ok(replaced) => packet = replaced,
+                Err(not_sent) => {
+                    let leased = Leased { backend, pins, pinned };
+                    return Box::pin(self.after_not_sent(not_sent, leased, request, job, tries)).await;
+                }
             }
-            Answer::Lost(text) => {
-                let address = self.count_lost(backend, &text);
-                self.count_failed(request, job);
-                self.report_lost(request.answer(), &address, (Fate::NotRun, pinned), &text).await?;
-                return Ok(Attempt::Done);
-            }
-            Answer::Sent(sent) => {
-                self.count_failed(request, job);
-                self.keep_unasked((backend, pins, pinned));
-                return sent.map(|()| Attempt::Done);
-            }
-            Answer::Statement(packet) => packet,
-        };
+        }
         self.record_server(&backend);
         job.hold_back = tries.hold_back(snapshot, job, request, pinned);
         let mut outcome = Outcome::default();
@@ -259,66 +247,6 @@ impl Session {
         if was_pinned { Err(End::ErrorSent(text)) } else { Ok(()) }
     }
 
-    /// After the answer: applies the effects of the statement, and keeps the connection or gives it back.
-    async fn finish(
-        &mut self,
-        (mut backend, pins): (Lease, Pins),
-        job: &Job,
-        request: &Request,
-        outcome: &mut Outcome,
-    ) -> Result<(), End> {
-        fault::inject(Moment::After, request.argument());
-        self.fill_record(outcome);
-        // A kill that has not arrived yet must not hit the next client's statement.
-        if let Some(kill) = outcome.kill.take()
-            && kill.await.is_err()
-        {
-            return Err(End::ErrorSent("a kill may still arrive at the backend connection".to_owned()));
-        }
-        let text = job.text(request);
-        self.end_recording(&backend, job, text, outcome);
-        if outcome.error.is_none() && releases(&job.statement, text, &self.data.state) {
-            // The server has closed the connection after its answer.
-            return Err(End::ErrorSent("COMMIT or ROLLBACK RELEASE".to_owned()));
-        }
-        self.count_answer(&backend, job, text, request.bytes(), outcome);
-        // Before any other query is sent, which would clear them.
-        let family = backend.login.family;
-        self.data.information.conditions.note(job.command, &job.statement, text, family, outcome);
-        let untold = untold_variables(
-            &job.statement,
-            text,
-            self.escapes(),
-            (outcome.error, Reported::These(&outcome.variables)),
-        );
-        let keeps_no_errors = outcome.error.is_some() && self.data.state.keeps_no_errors();
-        let asks = !untold.is_empty() || keeps_no_errors;
-        let is_disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
-        self.data.information.last = if is_disturbed { Last::Nobody } else { Last::Here };
-        let mut counted = None;
-        if asks {
-            let limit = self.snapshot().variables.connect_timeout_server;
-            let ask = async {
-                self.take_what_is_here(&mut backend).await?;
-                if keeps_no_errors {
-                    counted = backend.error_count(limit).await?;
-                }
-                if untold.is_empty() { Ok(Vec::new()) } else { backend.variables(&untold, limit).await }
-            };
-            match Box::pin(ask).await {
-                Ok(values) => outcome.variables.extend(values),
-                // The statement has run; a variable whose value is unknown pins.
-                Err(BackendError::Server(_)) => {}
-                Err(error) => return Err(End::ErrorSent(format!("backend connection lost: {error}"))),
-            }
-        }
-        self.settle(backend, pins, job, text, outcome);
-        if let Some(errors) = counted {
-            self.data.information.conditions.note_uncounted_error(errors);
-        }
-        Ok(())
-    }
-
     /// Waits for the delay of a statement; returns the error for the client if the wait is interrupted.
     async fn hold_back(
         &self,
@@ -353,22 +281,49 @@ impl Session {
         self.give_back(backend, Exit::Return);
     }
 
-    /// Provides what a statement asks and its connection does not know; see `information/`.
-    async fn answer_for(&mut self, backend: &mut Backend, request: &Request, job: &Job) -> Answer {
-        let asks = asks_about_last(&job.statement) || job.statement.flags.intersects(Flags::CONNECTION_ID);
-        if !asks || job.command != Command::Query || !request.whole {
-            return Answer::Statement(None);
+    /// A statement is not sent, because it is answered already, or its connection was lost.
+    async fn after_not_sent(
+        &mut self,
+        not_sent: NotSent,
+        Leased { backend, pins, pinned }: Leased,
+        request: &Request,
+        job: &Job,
+        tries: &mut Tries,
+    ) -> Result<Attempt, End> {
+        match not_sent {
+            NotSent::Lost(text) if !pinned && tries.after_closed() => {
+                backend.login.server.figures.distrust();
+                self.lost_unused(&backend.login.server.address(), &text);
+                Ok(Attempt::Again)
+            }
+            NotSent::Lost(text) => {
+                let address = self.count_lost(backend, &text);
+                self.count_failed(request, job);
+                self.report_lost(request.answer(), &address, (Fate::NotRun, pinned), &text).await?;
+                Ok(Attempt::Done)
+            }
+            NotSent::Answered(sent) => {
+                self.count_failed(request, job);
+                self.keep_unasked((backend, pins, pinned));
+                sent.map(|()| Attempt::Done)
+            }
         }
-        Box::pin(self.answer(backend, request, job)).await
     }
 
-    async fn answer(&mut self, backend: &mut Backend, request: &Request, job: &Job) -> Answer {
+    /// Provides what a statement asks and its connection does not know; see `information/`. Returns the packet that the server
+    /// receives instead of the request, if any.
+    async fn answer(
+        &mut self,
+        backend: &mut Backend,
+        request: &Request,
+        job: &Job,
+    ) -> Result<Option<Vec<u8>>, NotSent> {
         let (attributes, text) = request.argument().split_at_checked(job.attributes).unwrap_or_default();
         let answered = match job.statement.kind {
             Kind::ShowWarnings if !self.data.information.conditions.are_here() => {
                 match self.clear_or_answer(backend, text).await {
-                    Ok(None) => return Answer::Statement(None),
-                    Ok(Some(sent)) => return Answer::Sent(sent),
+                    Ok(None) => return Ok(None),
+                    Ok(Some(sent)) => return Err(NotSent::Answered(sent)),
                     Err(error) => Err(error),
                 }
             }
@@ -377,15 +332,13 @@ impl Session {
             }
             _ => Ok(self.with_answers(backend, job, text).await),
         };
-        match answered {
-            Err(error) => Answer::Lost(error.to_string()),
-            Ok(text) => Answer::Statement(text.map(|text| {
-                let payload = [&[Command::Query.code()], attributes, &text].concat();
-                let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
-                put_packet(&mut packet, &mut 0, &payload);
-                packet
-            })),
-        }
+        let replaced = answered.map_err(|error| NotSent::Lost(error.to_string()))?;
+        Ok(replaced.map(|text| {
+            let payload = [&[Command::Query.code()], attributes, &text].concat();
+            let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
+            put_packet(&mut packet, &mut 0, &payload);
+            packet
+        }))
     }
 
     /// `SHOW WARNINGS` on a connection that has those of another client: answers it if the answer is known, or clears them.
@@ -473,24 +426,8 @@ impl Session {
     }
 }
 
-/// Whether a successful statement makes the server close the connection: `COMMIT RELEASE`, `ROLLBACK RELEASE`, or the same
-/// without `RELEASE` because of `completion_type`.
-fn releases(statement: &Statement, text: &[u8], state: &SessionState) -> bool {
-    if statement.flags.intersects(Flags::MULTI) {
-        return narrows_sql::parts(text, Escapes::Backslash)
-            .any(|(_, statement)| one_releases(&statement, state));
-    }
-    one_releases(statement, state)
-}
-
-fn one_releases(statement: &Statement, state: &SessionState) -> bool {
-    if !matches!(statement.kind, Kind::Commit | Kind::Rollback) {
-        return false;
-    }
-    let by_default = || {
-        let literal = state.literal("completion_type").unwrap_or_default().trim_matches('\'');
-        let says_otherwise = statement.flags.intersects(Flags::NO_RELEASE);
-        (literal == "2" || literal.eq_ignore_ascii_case("RELEASE")) && !says_otherwise
-    };
-    statement.flags.intersects(Flags::RELEASE) || by_default()
+/// Whether a statement asks about earlier ones, or about its connection.
+fn asks(request: &Request, job: &Job) -> bool {
+    let asks = asks_about_last(&job.statement) || job.statement.flags.intersects(Flags::CONNECTION_ID);
+    asks && job.command == Command::Query && request.whole
 }

@@ -1,6 +1,5 @@
 //! The connection for a command: the pinned one, or one from the pool, aligned with the client's state.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use narrows_sql::{Flags, Kind};
@@ -17,7 +16,7 @@ use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError, InsertIdBefore, ServerError};
 use crate::figures::Doing;
 use crate::hostgroup::ServerFigures;
-use crate::pool::{Ask, Lease, LeaseError};
+use crate::pool::{Ask, Later, Lease, LeaseError};
 use crate::rt::select;
 use crate::snapshot::Snapshot;
 use crate::state::SharedState;
@@ -51,16 +50,12 @@ impl Session {
         if let Some(pinned) = self.binding.pinned.take() {
             if pinned.backend.is_alive() {
                 let Pinned { backend, pins, .. } = pinned;
-                let mut leased = Leased { backend, pins, pinned: true };
-                return Ok(self
-                    .bring_into_state(&mut leased, request, job, snapshot)
-                    .await?
-                    .map(|()| leased));
+                let leased = Leased { backend, pins, pinned: true };
+                return self.bring_into_state(leased, request, job, snapshot).await;
             }
             let lost = NoLease::lost(&pinned.backend, "the server closed the connection");
             return Ok(Err(lost));
         }
-        let worker = Rc::clone(&self.worker);
         let wanted = self.data.information.wanted(&job.statement);
         let state = self.state_for(job);
         let ask = Ask {
@@ -72,37 +67,52 @@ impl Session {
             new: job.options.new_connection,
             now: self.handle.since(),
         };
+        let mut backend = match self.worker.pool.lease_at_once(snapshot, job.hostgroup, ask) {
+            Ok(backend) => backend,
+            Err(later) => match Box::pin(self.wait_for_lease(snapshot, request, job, (ask, later))).await? {
+                Ok(backend) => backend,
+                Err(no_lease) => return Ok(Err(no_lease)),
+            },
+        };
+        self.handle.has_backend(Some(backend.card()));
+        self.note_first_status(&backend);
+        if self.must_forget_values(&backend, job) {
+            let forgotten = select! {
+                biased;
+                forgotten = Box::pin(self.forget_values(&mut backend)) => forgotten,
+                reason = self.client.interrupted() => return self.no_lease(reason).map(Err),
+                () = request.client_gone(&self.client.stream) => return Err(End::Gone),
+            };
+            if let Err(error) = forgotten {
+                return Ok(Err(NoLease::lost(&backend, error)));
+            }
+        }
+        self.meet(&mut backend);
+        let leased = Leased { backend, pins: Pins::default(), pinned: false };
+        self.bring_into_state(leased, request, job, snapshot).await
+    }
+
+    /// Waits for a connection that cannot be had at once.
+    async fn wait_for_lease(
+        &self,
+        snapshot: &Snapshot,
+        request: &mut Request,
+        job: &Job,
+        (ask, later): (Ask<'_>, Later),
+    ) -> Result<Result<Lease, NoLease>, End> {
         let doing = self.handle.doing();
         self.handle.does(Doing::Connect);
         let found = select! {
             biased;
-            found = worker.pool.lease(snapshot, job.hostgroup, ask) => found,
+            found = self.worker.pool.lease_later(snapshot, job.hostgroup, ask, later) => found,
             reason = self.client.interrupted() => return self.no_lease(reason).map(Err),
             () = request.client_gone(&self.client.stream) => return Err(End::Gone),
         };
         self.handle.does(doing);
-        match found {
-            Ok(mut backend) => {
-                self.handle.has_backend(Some(backend.card()));
-                self.note_first_status(&backend);
-                if self.must_forget_values(&backend, job) {
-                    let forgotten = select! {
-                        biased;
-                        forgotten = Box::pin(self.forget_values(&mut backend)) => forgotten,
-                        reason = self.client.interrupted() => return self.no_lease(reason).map(Err),
-                        () = request.client_gone(&self.client.stream) => return Err(End::Gone),
-                    };
-                    if let Err(error) = forgotten {
-                        return Ok(Err(NoLease::lost(&backend, error)));
-                    }
-                }
-                self.meet(&mut backend);
-                let mut leased = Leased { backend, pins: Pins::default(), pinned: false };
-                Ok(self.bring_into_state(&mut leased, request, job, snapshot).await?.map(|()| leased))
-            }
-            Err(LeaseError::Unavailable(text)) => Ok(Err(NoLease::Refused(Errno::NO_SERVER_IN_TIME, text))),
-            Err(LeaseError::Refused(error)) => Ok(Err(NoLease::refused(error))),
-        }
+        Ok(found.map_err(|error| match error {
+            LeaseError::Unavailable(text) => NoLease::Refused(Errno::NO_SERVER_IN_TIME, text),
+            LeaseError::Refused(error) => NoLease::refused(error),
+        }))
     }
 
     /// Until a server has answered the session, the server's greeting says whether backslashes in texts escape.
@@ -120,11 +130,11 @@ impl Session {
     /// Aligns a connection with the client's state. The error is for the client.
     async fn bring_into_state(
         &mut self,
-        leased: &mut Leased,
+        mut leased: Leased,
         request: &mut Request,
         job: &Job,
         snapshot: &Arc<Snapshot>,
-    ) -> Result<Result<(), NoLease>, End> {
+    ) -> Result<Result<Leased, NoLease>, End> {
         // Once anything ties the client to the connection, user variables of other clients can no longer be removed.
         let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE)
             || !job.whole
@@ -132,16 +142,32 @@ impl Session {
             || runs_others(job)
             || !leased.pinned && leased.backend.login.state.has_user_variables()
             || self.client.patience.is_short && reads_timeouts(job);
-        let insert_id = match self.insert_id_for(leased, job, snapshot).await {
-            Ok(insert_id) => insert_id,
-            Err(error) => return Ok(Err(NoLease::lost(&leased.backend, error))),
+        // This may make the connection's insert id known, so it comes first.
+        leased.backend.drop_unwanted_diagnostics();
+        let insert_id = match self.uses_insert_id(&leased, job) {
+            false => None,
+            true => match Box::pin(self.insert_id_for(&mut leased, job, snapshot)).await {
+                Ok(insert_id) => insert_id,
+                Err(error) => return Ok(Err(NoLease::lost(&leased.backend, error))),
+            },
         };
-        let backend = &mut leased.backend;
         let state = self.state_for(job);
-        if insert_id.is_none() && backend.is_aligned(&state, reads_variables) {
-            self.share_state(backend, &state);
-            return Ok(Ok(()));
+        if insert_id.is_none() && leased.backend.is_aligned(&state, reads_variables) {
+            self.share_state(&leased.backend, &state);
+            return Ok(Ok(leased));
         }
+        let align = self.align(&mut leased, request, job, (snapshot, &state, reads_variables, insert_id));
+        Ok(Box::pin(align).await?.map(|()| leased))
+    }
+
+    async fn align(
+        &mut self,
+        leased: &mut Leased,
+        request: &mut Request,
+        job: &Job,
+        (snapshot, state, reads_variables, insert_id): (&Snapshot, &SharedState, bool, Option<u64>),
+    ) -> Result<Result<(), NoLease>, End> {
+        let backend = &mut leased.backend;
         let limit = snapshot.variables.connect_timeout_server_max;
         // What is sent first clears the connection's diagnostics about the previous statement.
         self.data.information.last = Last::Nobody;
@@ -152,24 +178,31 @@ impl Session {
         }
         let clears = job.command == Command::InitDb && backend.login.family == Family::MySql;
         let align = async {
-            backend.align(&state, reads_variables, insert_id, limit).await?;
+            backend.align(state, reads_variables, insert_id, limit).await?;
             // The command adds to the existing conditions, which must not be those of what was just sent.
             if clears { backend.execute(CLEAR_CONDITIONS, limit).await } else { Ok(()) }
         };
         let aligned = select! {
             biased;
-            aligned = Box::pin(align) => aligned,
+            aligned = align => aligned,
             reason = self.client.interrupted() => return self.no_lease(reason).map(Err),
             () = request.client_gone(&self.client.stream) => return Err(End::Gone),
         };
         Ok(match aligned {
             Ok(()) => {
-                self.share_state(backend, &state);
+                self.share_state(backend, state);
                 Ok(())
             }
             Err(BackendError::Server(error)) => Err(NoLease::refused(error)),
             Err(error) => Err(NoLease::lost(&leased.backend, error)),
         })
+    }
+
+    /// Whether `LAST_INSERT_ID()` may have to be set on the connection before the command.
+    fn uses_insert_id(&self, leased: &Leased, job: &Job) -> bool {
+        job.statement.flags.intersects(Flags::LAST_INSERT_ID)
+            || leased.backend.login.insert_id_before == InsertIdBefore::Unknown
+            || leased.pinned && self.data.state.null_is_insert_id()
     }
 
     /// The value to which `LAST_INSERT_ID()` must be set on the connection before the command; `None`: it is set already, or
@@ -180,20 +213,17 @@ impl Session {
         job: &Job,
         snapshot: &Snapshot,
     ) -> Result<Option<u64>, BackendError> {
-        // This may make the connection's insert id known, so it comes first.
-        leased.backend.drop_unwanted_diagnostics();
         let asks_by_null = leased.pinned && self.data.state.null_is_insert_id();
         if !asks_by_null && !job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
-            let is_unknown = leased.backend.login.insert_id_before == InsertIdBefore::Unknown;
-            return Ok(if is_unknown { self.foreign_insert_id(&job.statement) } else { None });
+            return Ok(self.foreign_insert_id(&job.statement));
         }
-        Box::pin(self.check_insert_id(&mut leased.backend)).await?;
+        self.check_insert_id(&mut leased.backend).await?;
         // The session that has the value may itself be waiting for diagnostics of this connection.
         if self.data.information.insert_id.is_awaited() {
             let limit = snapshot.variables.connect_timeout_server;
-            Box::pin(leased.backend.collect_diagnostics(limit)).await?;
+            leased.backend.collect_diagnostics(limit).await?;
         }
-        let insert_id = Box::pin(self.insert_id_elsewhere()).await;
+        let insert_id = self.insert_id_elsewhere().await;
         if asks_by_null {
             self.data.information.insert_id.may_be_here();
         }

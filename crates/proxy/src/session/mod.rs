@@ -26,8 +26,8 @@ mod record;
 mod relay;
 mod request;
 mod sequences;
+mod settle;
 mod statements;
-mod track;
 mod upload;
 
 use std::cell::{Cell, RefCell};

@@ -69,18 +69,22 @@ impl Session {
             true => attributes_length(request.argument())?,
             false => 0,
         };
-        let recent = self.recent(request.argument_after(attributes), request.whole, &snapshot.variables);
+        let text = request.argument_after(attributes);
+        let recent = self.recent(text, request.whole, &snapshot.variables);
         let mut statement = match &recent {
-            Some(recent) => self.in_doubt(request.argument_after(attributes), recent.statement),
-            None => self.inspect(request.argument_after(attributes), request.whole),
+            Some(recent) => self.in_doubt(text, recent.statement),
+            None => self.inspect(text, request.whole),
         };
-        if statement.kind == Kind::Proxy
-            && narrows_sql::internal_command(request.argument_after(attributes)).is_some()
-        {
+        if statement.kind == Kind::Proxy && narrows_sql::internal_command(text).is_some() {
             return Ok(Next::Internal(attributes));
         }
         let known = recent.as_ref().and_then(|recent| recent.digest.as_ref());
-        let mut ruled = self.rule_text(&snapshot, (&statement, known), request, attributes);
+        let flag_in = std::mem::take(&mut self.data.next_flag_in);
+        let mut ruled = self.ask_rules(&snapshot, &statement, text, known, flag_in);
+        self.data.next_flag_in = ruled.output.next_query_flag_in.unwrap_or_default();
+        if ruled.output.is_mirrored() && request.whole {
+            self.mirror(&snapshot, &statement, text, &ruled);
+        }
         if let Some(text) = ruled.rewritten.take().filter(|text| request.takes_text(text)) {
             statement = self.inspect(&text, true);
             request.replace_argument(attributes, &text);
@@ -124,26 +128,6 @@ impl Session {
                 Next::Run(first, job)
             }
         })
-    }
-
-    /// Applies the rules to a text, sets the `flagIN` of the next statement, and runs a copy if it is mirrored.
-    fn rule_text(
-        &mut self,
-        snapshot: &LocalSnapshot,
-        (statement, known): (&Statement, Option<&TextDigest>),
-        request: &Request,
-        attributes: usize,
-    ) -> Ruled {
-        let text = request.argument_after(attributes);
-        let flag_in = std::mem::take(&mut self.data.next_flag_in);
-        let ruled = self.ask_rules(snapshot, statement, text, known, flag_in);
-        self.data.next_flag_in = ruled.output.next_query_flag_in.unwrap_or_default();
-        let kills = statement.flags.intersects(Flags::KILL);
-        if ruled.passes() && ruled.output.is_mirrored() && request.whole && !kills {
-            self.note_tie();
-            self.mirror(snapshot, statement, text, &ruled.output);
-        }
-        ruled
     }
 
     /// Counts and logs a text that Narrows answers: with OK, or with this error.
@@ -303,15 +287,14 @@ impl Session {
         );
     }
 
-    /// Runs a copy in the hostgroup of the rules, or of the rules for `mirror_flagOUT`. A copy is never refused, answered or
-    /// mirrored again.
-    pub(super) fn mirror(
-        &self,
-        snapshot: &Snapshot,
-        statement: &Statement,
-        text: &[u8],
-        output: &RuleOutput,
-    ) {
+    /// Runs a copy of a mirrored text in the hostgroup of the rules, or of the rules for `mirror_flagOUT`. A copy is never
+    /// refused, answered or mirrored again.
+    fn mirror(&self, snapshot: &Snapshot, statement: &Statement, text: &[u8], ruled: &Ruled) {
+        if !ruled.passes() || statement.flags.intersects(Flags::KILL) {
+            return;
+        }
+        self.note_tie();
+        let output = &ruled.output;
         let chain = output.mirror_flag_out.map(|flag| self.ask_rules(snapshot, statement, text, None, flag));
         let (chosen, rewritten) = match chain {
             Some(ruled) => (ruled.output.destination_hostgroup, ruled.rewritten),

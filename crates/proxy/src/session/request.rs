@@ -20,8 +20,8 @@ pub(super) struct Request {
     header: Header,
     /// Whether the whole command is in the buffer; otherwise `take_in` and `upload` read the rest.
     pub(super) whole: bool,
-    /// Whether the packet, as far as it was read, was consumed.
-    consumed: bool,
+    /// Bytes of the packet at the front of the buffer, header included, that are held and examined; 0 once they are consumed.
+    examined: usize,
     /// Bytes of the current packet that were not consumed, for a long command only.
     left: usize,
     /// Whether another packet follows that one.
@@ -73,7 +73,7 @@ impl Request {
                         buffer,
                         header,
                         whole,
-                        consumed: false,
+                        examined: wanted,
                         left: 0,
                         continues: false,
                         taken_in: None,
@@ -107,17 +107,17 @@ impl Request {
 
     /// The command byte; for an empty packet 0, which clients may not use, as on servers.
     pub(super) fn code(&self) -> u8 {
-        self.payload().first().copied().unwrap_or_default()
+        self.packet().get(HEADER_LENGTH).copied().unwrap_or_default()
     }
 
     /// What follows the command byte, as far as it is held.
     pub(super) fn argument(&self) -> &[u8] {
-        self.payload().get(1..).unwrap_or_default()
+        self.packet().get(HEADER_LENGTH + 1..).unwrap_or_default()
     }
 
     /// The argument after its first `skipped` bytes.
     pub(super) fn argument_after(&self, skipped: usize) -> &[u8] {
-        self.argument().get(skipped..).unwrap_or_default()
+        self.packet().get(HEADER_LENGTH + 1 + skipped..).unwrap_or_default()
     }
 
     /// The payload as far as it is held.
@@ -127,12 +127,12 @@ impl Request {
 
     /// The packet, header included, as far as it is held and examined.
     pub(super) fn packet(&self) -> &[u8] {
-        if self.consumed {
-            return &[];
-        }
-        let filled = self.buffer.filled();
-        let looked_at = if self.whole { usize::MAX } else { HEADER_LENGTH + INSPECTED };
-        filled.get(..self.header.packet_length().min(looked_at)).unwrap_or(filled)
+        self.buffer.filled().get(..self.examined).unwrap_or_default()
+    }
+
+    /// Whether the packet, as far as it was examined, is consumed.
+    fn is_consumed(&self) -> bool {
+        self.examined == 0
     }
 
     /// Replaces the client's statement id by the server's.
@@ -148,7 +148,7 @@ impl Request {
         held.append(self.buffer.filled());
         let all = self.buffer.filled().len();
         self.buffer.consume(all);
-        self.consumed = true;
+        self.examined = 0;
     }
 
     /// Replaces the first `replaced` bytes of the argument of a long command by `head`. The header stays unchanged; `upload`
@@ -188,14 +188,14 @@ impl Request {
 
     /// Replaces the argument after its first `kept` bytes by another text. The command must be whole.
     pub(super) fn replace_argument(&mut self, kept: usize, text: &[u8]) {
-        debug_assert!(self.whole && !self.consumed, "the packet is at the front");
+        debug_assert!(self.whole && !self.is_consumed(), "the packet is at the front");
         let following = self.buffer.filled().get(self.packet().len()..).unwrap_or_default();
         let payload = [self.payload().get(..=kept).unwrap_or_default(), text].concat();
         let mut bytes = Vec::with_capacity(HEADER_LENGTH + payload.len() + following.len());
         put_packet(&mut bytes, &mut 0, &payload);
         bytes.extend_from_slice(following);
         if let Some(header) = Header::decode(&bytes) {
-            self.header = header;
+            (self.header, self.examined) = (header, header.packet_length());
         }
         let all = self.buffer.filled().len();
         self.buffer.consume(all);
@@ -204,12 +204,12 @@ impl Request {
 
     /// Consumes the packet, as far as it was examined; see [`Request::left`] for the rest of a long one.
     pub(super) fn consume(&mut self) {
-        if !self.consumed {
+        if !self.is_consumed() {
             let held = self.packet().len();
             if !self.whole {
                 self.count_packet(self.header);
             }
-            self.consumed = true;
+            self.examined = 0;
             self.buffer.consume(held);
             self.left = self.left.saturating_sub(held);
         }
@@ -217,7 +217,7 @@ impl Request {
 
     /// Begins to forward a long command, from the header of its first packet.
     pub(super) fn begin_upload(&mut self) {
-        self.consumed = true;
+        self.examined = 0;
         self.left = 0;
         self.continues = true;
     }
@@ -316,7 +316,7 @@ impl Request {
 
     /// What the client has sent after the command.
     pub(super) fn rest_mut(&mut self) -> &mut Buffer {
-        debug_assert!(self.consumed, "the packet is at the front");
+        debug_assert!(self.is_consumed(), "the packet is at the front");
         &mut self.buffer
     }
 
@@ -345,7 +345,7 @@ impl Request {
     pub(super) fn ahead(&self) -> usize {
         let filled = self.buffer.filled().len();
         match self.taken_in {
-            _ if self.consumed => filled,
+            _ if self.is_consumed() => filled,
             Some(length) => filled - length,
             None => filled - self.packet().len(),
         }
@@ -355,10 +355,10 @@ impl Request {
     /// command is being streamed, nothing is read, and only a failed write shows that the client has disconnected.
     pub(super) async fn client_gone(&mut self, stream: &Stream) {
         loop {
-            let sent_on = self.consumed && self.left == 0 && !self.continues;
+            let sent_on = self.is_consumed() && self.left == 0 && !self.continues;
             let may_read = match self.whole || self.taken_in.is_some() || sent_on {
                 true => self.ahead() < AHEAD,
-                false => self.consumed && self.buffer.room() > 0,
+                false => self.is_consumed() && self.buffer.room() > 0,
             };
             if !may_read {
                 return std::future::pending().await;

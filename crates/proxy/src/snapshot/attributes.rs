@@ -1,5 +1,5 @@
-//! Columns of JSON: the keys that are read, each with the function that reads its value. The same function reports a value that
-//! cannot be used.
+//! JSON columns: the keys that are read, each with the function that reads its value. The same function reports invalid
+//! values.
 
 use serde_json::Value;
 
@@ -10,9 +10,9 @@ use crate::rules::flaws_of_flags_out;
 /// A key that is read.
 #[derive(Debug)]
 pub struct JsonKey {
-    /// Its name.
+    /// The name of the key.
     pub name: &'static str,
-    /// What of a value is not read, and what happens instead; nothing: all of it is.
+    /// The problems of a value, and what happens instead; empty if all of it is read.
     flaws: fn(&Value) -> Vec<String>,
 }
 
@@ -28,15 +28,15 @@ pub const USER_KEYS: &[JsonKey] = &[
 /// The key of `mysql_query_rules.attributes`.
 pub const RULE_KEYS: &[JsonKey] = &[JsonKey { name: "flagOUTs", flaws: flaws_of_flags_out }];
 
-/// The keys of `mysql_hostgroup_attributes.hostgroup_settings`. A row with a wrong value is left out, and a
-/// warning names the row.
+/// The keys of `mysql_hostgroup_attributes.hostgroup_settings`. A row with an invalid value is left out, and a warning
+/// names the row.
 pub const HOSTGROUP_KEYS: &[JsonKey] = &[
     JsonKey { name: "balance", flaws: |_| Vec::new() },
     JsonKey { name: "handle_warnings", flaws: |_| Vec::new() },
     JsonKey { name: "monitor_slave_lag_when_null", flaws: |_| Vec::new() },
 ];
 
-/// What is not read of `text`, a column of JSON of which `keys` are: each time what it is about, and what is wrong with it.
+/// The problems of `text`, a JSON column with these `keys`: for each, the key it is about, and what is wrong.
 pub fn flaws(keys: &[JsonKey], text: &str) -> Vec<(Option<&'static str>, String)> {
     let Ok(value) = serde_json::from_str::<Value>(text) else { return Vec::new() };
     if !value.is_object() {
@@ -61,17 +61,18 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// What an account's `attributes` say of the split into reads and writes.
+/// The settings in an account's `attributes` for splitting reads and writes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Split {
-    /// `auto_read_write_split`: goes before the variable of that name.
+    /// `auto_read_write_split`, which overrides the variable of that name.
     pub on: Option<bool>,
-    /// `reader_hostgroup`: goes before what `mysql_replication_hostgroups` says of its default hostgroup.
+    /// `reader_hostgroup`, which overrides the one that `mysql_replication_hostgroups` has for the account's default
+    /// hostgroup.
     pub reader: Option<HostgroupId>,
 }
 
 impl Split {
-    /// Reads the JSON of an account; what is not there says nothing.
+    /// Parses the JSON of an account; missing keys override nothing.
     pub fn parse(attributes: &str) -> Split {
         let Ok(attributes) = serde_json::from_str::<Value>(attributes) else { return Split::default() };
         Split {

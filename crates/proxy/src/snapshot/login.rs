@@ -1,12 +1,13 @@
-//! What `mysql_users.attributes` says of logins.
+//! The settings for logins in `mysql_users.attributes`.
 //!
 //! | key | meaning |
 //! |---|---|
 //! | `spiffe_id` | the client's certificate must have this URI among its names; after a `!`, one that this expression matches |
 //! | `subject` | the client's certificate must have this subject, written as in MySQL's `REQUIRE SUBJECT` |
-//! | `additional_password` | a second password that is good too, while applications change from one to the other |
+//! | `additional_password` | a second valid password, while applications change from one to the other |
 //!
-//! A certificate goes beside the password, not in its place; an account that is to have nothing else has an empty one.
+//! A certificate is required in addition to the password; an account that should only need a certificate has an empty
+//! password.
 
 use regex::Regex;
 use serde_json::Value;
@@ -15,48 +16,48 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::rows::shown;
 
-/// What is asked of an account's clients beyond the password.
+/// The requirements for an account's clients besides the password.
 #[derive(Debug, Default)]
 pub struct LoginAttributes {
     demands: Vec<Demand>,
-    /// The second password, in any of the forms of the first.
+    /// The second password, in any form in which the first one can be stored.
     pub additional_password: Option<String>,
 }
 
-/// A second password. What is no text is no password, and neither is an empty one: it would let
-/// anybody in.
+/// The second password. A value that is not text is ignored, and so is an empty one, which would allow anyone to log
+/// in.
 fn additional_password(value: &Value) -> Option<&str> {
     value.as_str().filter(|password| !password.is_empty())
 }
 
-/// What is wrong with an `additional_password`, which is not shown.
+/// The problem of an `additional_password`, without showing it.
 pub(crate) fn flaws_of_password(value: &Value) -> Vec<String> {
     let flaw = || "has no effect: a password is a text that is not empty".to_owned();
     additional_password(value).is_none().then(flaw).into_iter().collect()
 }
 
-/// What is wrong with a `spiffe_id`.
+/// The problem of a `spiffe_id`.
 pub(crate) fn flaws_of_certificate_id(value: &Value) -> Vec<String> {
     Demand::of_uri(value).flaws(value, "a URI, or `!` and an expression")
 }
 
-/// What is wrong with a `subject`.
+/// The problem of a `subject`.
 pub(crate) fn flaws_of_subject(value: &Value) -> Vec<String> {
     Demand::of_subject(value).flaws(value, "the form /C=SE/CN=app")
 }
 
-/// What a certificate must have.
+/// What a certificate must contain.
 #[derive(Debug)]
 enum Demand {
     Uri(String),
     UriLike(Regex),
     Subject(Vec<(String, String)>),
-    /// Something that cannot be read, and that no certificate has.
+    /// An invalid value, which no certificate satisfies.
     Unreadable,
 }
 
 impl LoginAttributes {
-    /// Reads the JSON of a row; anything that is not about logins is others' matter.
+    /// Parses the JSON of a row; keys that are not about logins are ignored.
     pub fn parse(json: &str) -> LoginAttributes {
         let value: Value = serde_json::from_str(json).unwrap_or_default();
         let uri = value.get("spiffe_id").map(Demand::of_uri);
@@ -70,12 +71,12 @@ impl LoginAttributes {
         }
     }
 
-    /// Whether a certificate is asked for at all.
+    /// Whether a certificate is required.
     pub fn ask_for_certificate(&self) -> bool {
         !self.demands.is_empty()
     }
 
-    /// Whether a certificate, which was checked by TLS, is the one of this account.
+    /// Whether a certificate, which TLS has verified, satisfies the requirements of this account.
     pub fn fit(&self, certificate: Option<&[u8]>) -> bool {
         if self.demands.is_empty() {
             return true;
@@ -101,7 +102,7 @@ impl Demand {
         value.as_str().and_then(parts).map_or(Demand::Unreadable, Demand::Subject)
     }
 
-    /// What is wrong with what it was read from, which is to be `expected`.
+    /// The problem of the value that it was read from; `expected` describes a valid one.
     fn flaws(&self, value: &Value, expected: &str) -> Vec<String> {
         let flaw = || format!("is {}: expected {expected}; nobody can log in", shown(value));
         matches!(self, Demand::Unreadable).then(flaw).into_iter().collect()
@@ -124,7 +125,7 @@ impl Demand {
     }
 }
 
-/// `/C=SE/O=Example/CN=app` in its parts.
+/// The parts of a subject such as `/C=SE/O=Example/CN=app`.
 fn parts(subject: &str) -> Option<Vec<(String, String)>> {
     let part = |part: &str| part.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
     subject.strip_prefix('/')?.split('/').map(part).collect()

@@ -1,11 +1,11 @@
-//! What a worker has counted, with what it has now.
+//! A worker's counters, with the current values of its gauges.
 
 use super::memory::SESSION_BYTES;
 use crate::figures::Counters;
 use crate::worker::Worker;
 
 impl Worker {
-    /// What is counted, with the gauges as they are now.
+    /// The counters, with the current values of the gauges.
     pub(super) fn count(&self) -> Counters {
         let mut counters = self.counters.borrow().clone();
         self.pool.count_into(&mut counters);

@@ -1,24 +1,24 @@
-//! The allocator's memory: how much of it is in use, and how what is free goes back to the system.
+//! The allocator's memory: how much of it is in use, and how free memory is returned to the system.
 //!
-//! glibc keeps memory that is freed in the middle of a heap forever. It only returns it on request, which costs some
-//! milliseconds after a peak and nothing for a statement; so this is requested if much has been free for a while.
+//! glibc keeps memory that is freed in the middle of a heap forever, and only returns it on request. A request takes
+//! some milliseconds after a peak and costs statements nothing, so it is made if much memory has been free for a while.
 
 use std::time::Duration;
 
 use super::MemoryFigures;
 use crate::rt::Instant;
 
-/// What the allocator has.
+/// The memory of the allocator.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Heap {
     /// Bytes that are allocated.
     pub in_use: u64,
-    /// Bytes of address space that it has from the system.
+    /// Bytes of address space that it has obtained from the system.
     pub mapped: u64,
 }
 
 impl Heap {
-    /// The current values; zeros if it does not report them.
+    /// The current values; zeros if the allocator does not report them.
     pub fn now() -> Heap {
         #[cfg(target_env = "gnu")]
         {
@@ -33,15 +33,16 @@ impl Heap {
     }
 }
 
-/// Bounds what the allocator keeps of freed memory at the end of each heap, and has large pieces be mappings of their own, which go
-/// back when they are freed. glibc raises both bounds by itself, up to 64 MiB, once a large piece was freed, and [`trim`] does not reach the
-/// ends of heaps other than the first. For the start of a process, before its threads.
+/// Limits the freed memory that the allocator keeps at the end of each heap, and makes large pieces mappings of their
+/// own, which are returned when they are freed. glibc raises both limits by itself, up to 64 MiB, once a large piece
+/// has been freed, and [`trim`] does not reach the ends of heaps other than the first. Must be called at the start of a
+/// process, before its threads.
 pub fn bound_what_is_kept() {
     #[cfg(target_env = "gnu")]
     for (bound, bytes) in [(libc::M_MMAP_THRESHOLD, LARGE), (libc::M_TRIM_THRESHOLD, KEPT_AT_END)] {
-        // SAFETY: sets a number of the allocator, which it locks.
+        // SAFETY: sets a parameter of the allocator, which locks it.
         if unsafe { libc::mallopt(bound, bytes) } == 0 {
-            tracing::warn!(bytes, "the allocator does not take a bound for what it keeps");
+            tracing::warn!(bytes, "cannot limit the free memory that the allocator keeps");
         }
     }
 }
@@ -49,37 +50,38 @@ pub fn bound_what_is_kept() {
 /// Returns free memory to the system.
 fn trim() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: may be called at any time from any thread; it locks what it changes.
+    // SAFETY: may be called at any time from any thread; the function locks what it changes.
     unsafe {
         libc::malloc_trim(0);
     }
 }
 
-/// Watches how much memory is resident beyond what is in use, and gives back what is not needed any more.
+/// Watches how much resident memory is not in use, and returns to the system what is no longer needed.
 #[derive(Debug, Default)]
 pub struct Trimmer {
-    /// What was more than was in use at the last look.
+    /// The unused memory at the last look.
     last: u64,
-    /// What could not be given back: a trim that brought nothing left it. Each page of it has something that is in use.
+    /// The memory that could not be returned: a trim without effect left it. Each of its pages contains something in
+    /// use.
     left: u64,
-    /// When that is tried again. Pieces in use come and go, and the figures need not change by it.
+    /// When the next attempt to return it is due. Pieces in use come and go, and the figures need not show that.
     retry: Option<Retry>,
-    /// What was resident at the last look.
+    /// The resident memory at the last look.
     seen: u64,
-    /// Looks that are left out as long as that stays.
+    /// The number of looks that are skipped as long as that value stays.
     rests: u32,
 }
 
-/// A trim of what could not be given back before.
+/// The next attempt to return memory that a trim could not return.
 #[derive(Debug, Clone, Copy)]
 struct Retry {
     at: Instant,
-    /// From the trim before to this one.
+    /// The pause between the previous trim and this one.
     pause: Duration,
 }
 
 impl Trimmer {
-    /// Looks, and trims where much has been free at two looks.
+    /// Looks at the memory, and trims it if much has been free at two looks in a row.
     pub fn look(&mut self) {
         let now = Instant::now();
         let resident = MemoryFigures::anonymous_of_process;
@@ -97,8 +99,8 @@ impl Trimmer {
         }
     }
 
-    /// Whether this look may be left out. After a peak the allocator goes through 100,000 free pieces to tell what is in use: 150 ms
-    /// in which threads that allocate wait.
+    /// Whether this look may be skipped. After a peak the allocator goes through 100,000 free pieces to find out what
+    /// is in use: 150 ms in which threads that allocate must wait.
     fn may_rest(&mut self, resident: u64) -> bool {
         let is_new = resident.abs_diff(self.seen) >= NOTHING_NEW;
         self.seen = resident;
@@ -106,8 +108,8 @@ impl Trimmer {
         self.rests > 0
     }
 
-    /// Notes what a trim has brought. What was freed while it ran is still there, and can be given back by the next one: only a trim
-    /// that brings nothing shows what cannot be. That is tried again after longer and longer pauses.
+    /// Records the effect of a trim. Memory that was freed during the trim is still there, and the next trim can return
+    /// it: only a trim without effect shows what cannot be returned. That is tried again after increasing pauses.
     fn trimmed(&mut self, before: u64, after: u64, in_use: u64, now: Instant) {
         self.last = after.saturating_sub(in_use);
         if before.saturating_sub(after) >= WORTH_IT {
@@ -131,33 +133,35 @@ impl Trimmer {
         let left = if self.may_retry(now) { 0 } else { self.left };
         let is_due = lasting > left + WORTH_IT.max(in_use / 8);
         if !is_due && left == 0 {
-            // Nothing is left of what could not be given back.
+            // All of the memory that could not be returned is gone.
             self.retry = None;
         }
         is_due
     }
 }
 
-/// Bytes of a piece that is a mapping of its own. Buffers that data is relayed through are larger, and are kept for each other; what else
-/// is larger is commands, and answers in the cache.
+/// From this size in bytes a piece is a mapping of its own. Buffers through which data is relayed are larger, and are
+/// reused; other large pieces are commands, and answers in the cache.
 #[cfg(target_env = "gnu")]
 const LARGE: libc::c_int = 256 << 10;
 
-/// Free bytes at the end of a heap that are kept for the next piece.
+/// Free bytes at the end of a heap that are kept for the next allocation.
 #[cfg(target_env = "gnu")]
 const KEPT_AT_END: libc::c_int = 2 << 20;
 
-/// The amount of memory that is not worth a trim: what a busy process frees and needs again within seconds.
+/// Less free memory than this is not worth a trim: a busy process frees that much and needs it again within seconds.
 const WORTH_IT: u64 = 4 << 20;
 
-/// Between a trim that brought nothing and the next one: at first, and at most. A trim that brings nothing takes some milliseconds.
+/// The pause between a trim without effect and the next one: first, and at most. A trim without effect takes some
+/// milliseconds.
 const FIRST_RETRY: Duration = Duration::from_secs(15);
 const LAST_RETRY: Duration = Duration::from_secs(600);
 
-/// A difference that says nothing.
+/// Differences up to this size are ignored.
 const NOTHING_NEW: u64 = 1 << 20;
 
-/// Looks that are left out where two have seen the same. What is freed meanwhile is given back after the next two.
+/// The number of looks that are skipped after two have seen the same. Memory that is freed in the meantime is returned
+/// after the next two looks.
 const RESTS: u32 = 6;
 
 #[cfg(test)]
@@ -195,7 +199,7 @@ mod tests {
         let now = Instant::now();
         let mut trimmer = Trimmer { last: 3 * MIB, left: 3 * MIB, ..Trimmer::default() };
         assert!(!trimmer.is_due(130 * MIB, 310 * MIB, now) && trimmer.is_due(130 * MIB, 310 * MIB, now));
-        // Of 130 MiB that were in use 100 are free by the end of it.
+        // Of 130 MiB that were in use, 100 MiB are free at its end.
         trimmer.trimmed(310 * MIB, 134 * MIB, 30 * MIB, now);
         assert!(trimmer.is_due(30 * MIB, 134 * MIB, now));
         trimmer.trimmed(134 * MIB, 50 * MIB, 30 * MIB, now);
@@ -231,7 +235,7 @@ mod tests {
             drop(kept);
             with >= before + (60 << 20)
         };
-        // Other tests give memory back at the same time.
+        // Other tests return memory at the same time.
         assert!((0..50).any(shows));
     }
 }

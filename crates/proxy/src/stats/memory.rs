@@ -1,4 +1,4 @@
-//! Where the memory is.
+//! Memory usage by purpose.
 
 use std::mem::size_of;
 
@@ -11,7 +11,7 @@ use crate::snapshot::{Account, Snapshot};
 use crate::worker::{Handle, Worker};
 
 impl MemoryFigures {
-    /// What the kernel says of this process; zeros where it does not.
+    /// The figures that the kernel reports for this process; zeros for those that it does not report.
     pub(super) fn of_process() -> MemoryFigures {
         let heap = Heap::now();
         let [resident, virtual_size, anonymous] = bytes_of_status(["VmRSS", "VmSize", "RssAnon"]);
@@ -19,13 +19,13 @@ impl MemoryFigures {
         MemoryFigures { resident, allocated, mapped, virtual_size, anonymous, ..MemoryFigures::default() }
     }
 
-    /// Anonymous memory of this process that is resident, in bytes: without asking the allocator, which takes long after a peak.
+    /// Resident anonymous memory of this process in bytes. Does not ask the allocator, which takes long after a peak.
     pub(super) fn anonymous_of_process() -> u64 {
         let [anonymous] = bytes_of_status(["RssAnon"]);
         anonymous
     }
 
-    /// Adds what a worker has.
+    /// Adds the figures of a worker.
     pub(super) fn add(&mut self, worker: &MemoryFigures) {
         self.digests += worker.digests;
         self.statements += worker.statements;
@@ -40,7 +40,7 @@ impl MemoryFigures {
 }
 
 impl Worker {
-    /// What this worker has.
+    /// The figures of this worker.
     pub(super) fn memory(&self) -> MemoryFigures {
         let (client_buffers, backend_buffers) = self.buffers.in_use();
         let prepared = self.prepared.all();
@@ -60,7 +60,7 @@ impl Worker {
     }
 }
 
-/// Bytes of the accounts, names and passwords included.
+/// The size of the accounts in bytes, including names and passwords.
 pub(super) fn of_accounts(snapshot: &Snapshot) -> u64 {
     let bytes = |account: &Account| {
         let row = &account.row;
@@ -73,13 +73,13 @@ pub(super) fn of_accounts(snapshot: &Snapshot) -> u64 {
     snapshot.users.values().map(|account| bytes(account) as u64).sum()
 }
 
-/// What a session takes by itself; its task and the state that it shares with others come on top.
+/// The size of a session itself; its task and the state that it shares with others come on top.
 pub(super) const SESSION_BYTES: usize = size_of::<Session>() + size_of::<Handle>();
 
-/// Stack of a thread, as the standard library reserves it.
+/// The stack of a thread, as reserved by the standard library.
 const WORKER_STACK: u64 = 2 << 20;
 
-/// Sizes that the kernel tells of this process under these names, in bytes; zeros where it does not.
+/// Sizes in bytes that the kernel reports for this process under these names; zeros for those that it does not report.
 fn bytes_of_status<const N: usize>(names: [&str; N]) -> [u64; N] {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     names.map(|name| {

@@ -1,4 +1,4 @@
-//! One row out of those of several workers.
+//! Merges the rows of several workers.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -85,7 +85,7 @@ pub(super) fn give_back_digest(table: &mut DigestTable, line: &DigestLine, epoch
     table.give_back(&key, line.digest_text.as_bytes(), figures);
 }
 
-/// The same for an error.
+/// The same for a line of errors.
 pub(super) fn give_back_error(table: &mut ErrorTable, line: ErrorLine, epoch: &Epoch) {
     let key = ErrorKey {
         hostgroup: line.hostgroup,

@@ -1,7 +1,8 @@
-//! How the control plane asks for what each worker counts ([`crate::figures`]).
+//! How the control plane reads what each worker counts ([`crate::figures`]).
 //!
-//! A worker's figures are plain numbers that it alone touches. [`Observer`] asks by message: the worker's answer copies
-//! what it owns, a bounded part at a time, and the asker merges. Nothing that a statement passes is locked or shared.
+//! A worker's figures are plain numbers that only the worker accesses. [`Observer`] requests them by message: the
+//! worker copies its figures, a limited part at a time, and the requesting thread merges them. Nothing on the path of a
+//! statement is locked or shared.
 
 mod gauges;
 mod heap;

@@ -29,8 +29,8 @@ use crate::rt::{Instant, oneshot};
 use crate::snapshot::{Account, ServerStatus, Snapshot};
 use crate::worker::{ClientHost, Handle, KillAnswer, Peers, Worker};
 
-/// Asks the workers for figures, from any thread. Its futures need no particular runtime; [`wait`] runs them on a
-/// thread that may block. A stopped worker is skipped.
+/// Requests figures from the workers, from any thread. Its futures need no particular runtime; [`wait`] runs them on a
+/// thread that may block. Stopped workers are skipped.
 #[derive(Debug, Clone)]
 pub struct Observer {
     workers: Workers,
@@ -69,7 +69,7 @@ impl Observer {
         sum
     }
 
-    /// The counters of each worker; what workers share is not in them.
+    /// The counters of each worker, without those that workers share.
     pub async fn counters(&self) -> Vec<Counters> {
         self.ask_all(Worker::count).await
     }
@@ -141,7 +141,7 @@ impl Observer {
         line
     }
 
-    /// `stats_mysql_commands_counters`: every class of statements, those never seen included.
+    /// `stats_mysql_commands_counters`: every class of statements, including those never seen.
     pub async fn commands(&self) -> Vec<CommandLine> {
         let mut sum: Vec<CommandLine> = Vec::new();
         for lines in self.ask_all(|worker| worker.figures.commands.lines()).await {
@@ -153,7 +153,7 @@ impl Observer {
         sum
     }
 
-    /// `stats_mysql_query_digest`, in no order.
+    /// `stats_mysql_query_digest`, in no particular order.
     pub async fn digests(&self, take: Take) -> Vec<DigestLine> {
         let mut sum: HashMap<DigestName, DigestLine> = HashMap::new();
         let epoch = Epoch::new(self.peers().started);
@@ -178,7 +178,7 @@ impl Observer {
         sum.into_values().collect()
     }
 
-    /// Returns digests that were taken and could not be stored: they continue to be counted as if they had stayed.
+    /// Returns digests that were taken and could not be stored: they are counted as if they had not been taken.
     pub async fn give_back_digests(&self, lines: Vec<DigestLine>) {
         let workers = self.workers.count().max(1);
         let mut shares: Vec<Vec<DigestLine>> = Vec::new();
@@ -198,13 +198,13 @@ impl Observer {
                     let (epoch, mut table) = (Epoch::new(started), worker.figures.digests.borrow_mut());
                     some.iter().for_each(|line| give_back_digest(&mut table, line, &epoch));
                 };
-                // A worker that has stopped counts nothing any more.
+                // A stopped worker no longer counts anything.
                 let _ = self.ask(worker, put).await;
             }
         }
     }
 
-    /// The same of errors.
+    /// The same for errors.
     pub async fn give_back_errors(&self, lines: Vec<ErrorLine>) {
         let started = self.peers().started;
         let put = move |worker: &Worker| {
@@ -219,7 +219,7 @@ impl Observer {
         self.digests(Take::Reset).await.len()
     }
 
-    /// Empties the query cache. What servers are answering just now does not get into it either.
+    /// Empties the query cache. Answers that servers are sending at this moment are not cached either.
     pub async fn flush_query_cache(&self) {
         self.peers().cache.flush();
         self.ask_all(|worker| worker.cache.clear()).await;
@@ -251,7 +251,7 @@ impl Observer {
         lines
     }
 
-    /// `stats_mysql_errors`, in no order.
+    /// `stats_mysql_errors`, in no particular order.
     pub async fn errors(&self, take: Take) -> Vec<ErrorLine> {
         let ask = move |worker: &Worker| {
             let mut errors = worker.figures.errors.borrow_mut();
@@ -268,7 +268,7 @@ impl Observer {
         sum.into_iter().map(|(key, figures)| error_line(key, figures, &epoch)).collect()
     }
 
-    /// `stats_mysql_free_connections`, in no order.
+    /// `stats_mysql_free_connections`, in no particular order.
     pub async fn free_connections(&self) -> Vec<FreeConnection> {
         let mut lines = Vec::new();
         for worker in 0..self.workers.count() {
@@ -289,7 +289,8 @@ impl Observer {
         lines
     }
 
-    /// `stats_mysql_prepared_statements_info`, by number. Workers share none: the same text may be there for several.
+    /// `stats_mysql_prepared_statements_info`, by number. Workers share no statements, so several may have the same
+    /// text.
     pub async fn prepared_statements(&self) -> Vec<PreparedLine> {
         let Some(snapshot) = self.snapshot().await else { return Vec::new() };
         let options = digest_options(&snapshot.variables);
@@ -324,7 +325,7 @@ impl Observer {
         hosts
     }
 
-    /// The usage of memory.
+    /// The memory usage.
     pub async fn memory(&self) -> MemoryFigures {
         let mut sum = MemoryFigures::of_process();
         for figures in self.ask_all(Worker::memory).await {
@@ -355,7 +356,7 @@ impl Observer {
         lines
     }
 
-    /// What `of_session` makes of each session, some at a time.
+    /// The results of `of_session` for all sessions, which each worker processes some at a time.
     async fn sessions<T: Send + 'static>(
         &self,
         of_session: impl Fn(&Worker, &Handle, Instant) -> Vec<T> + Copy + Send + 'static,
@@ -393,7 +394,7 @@ impl Observer {
         route::explain(&snapshot, &question, &servers)
     }
 
-    /// The configuration that the first worker has in force.
+    /// The configuration that is in force on the first worker.
     async fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.ask(0, |worker| Arc::clone(&worker.snapshot())).await
     }
@@ -432,7 +433,7 @@ impl Observer {
     }
 }
 
-/// Runs a future of [`Observer`] to its end on the calling thread, which sleeps meanwhile.
+/// Runs a future of [`Observer`] to its end on the calling thread, which sleeps in the meantime.
 pub fn wait<T>(future: impl Future<Output = T>) -> T {
     struct Unpark(Thread);
     impl Wake for Unpark {
@@ -451,7 +452,7 @@ pub fn wait<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Rows of digests that a worker copies between two events: some 50 us of its time.
+/// How many rows of digests a worker copies between two events: this takes some 50 us.
 const AT_ONCE: usize = 512;
 
 /// The same for sessions and connections, whose names are copied too.

@@ -17,8 +17,8 @@ use crate::session::{PinReason, expected, may_be_kept};
 use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
 use crate::state::SessionState;
 
-/// The route of a statement with `snapshot` and the current `servers`. It is that of a session's first statement: what
-/// a session did before can only pin it to where it is.
+/// The route of a statement with `snapshot` and the current `servers`. It is the route of a session's first statement:
+/// earlier statements could only pin the session to its connection.
 pub(super) fn explain(
     snapshot: &Snapshot,
     question: &RouteQuestion,
@@ -105,7 +105,7 @@ fn outcome(route: Route, ruled: &Ruled, kills: &Kills) -> RouteOutcome {
     }
 }
 
-/// The state of a session after its login: texts in UTF-8, and the schema that was asked for or that is the default.
+/// The state of a session after its login: UTF-8 texts, and the requested or default schema.
 fn state_after_login(snapshot: &Snapshot, account: &Account, question: &RouteQuestion) -> SessionState {
     let schema = match &question.schema {
         Some(schema) => schema,
@@ -118,7 +118,7 @@ fn state_after_login(snapshot: &Snapshot, account: &Account, question: &RouteQue
     state
 }
 
-/// The rules that matched last, and what each sets.
+/// The rules that matched last, with the outputs that each sets.
 fn matched_rules(snapshot: &Snapshot, memory: &Memory, without_digests: bool) -> Vec<RouteRule> {
     let rows: HashMap<i64, &RuleRow> = snapshot.rules.rows().map(|row| (row.rule_id, row)).collect();
     let matched = memory.last_matched(&snapshot.rules).filter_map(|id| rows.get(&id));
@@ -148,7 +148,7 @@ impl Hints {
     }
 }
 
-/// What the query cache does.
+/// How the query cache handles the statement.
 fn cache(snapshot: &Snapshot, (statement, text): (&Statement, &[u8]), output: &RuleOutput) -> String {
     match output.cache_ttl {
         None | Some(0) => "not cached: no rule and no comment says so".to_owned(),
@@ -162,7 +162,7 @@ fn cache(snapshot: &Snapshot, (statement, text): (&Statement, &[u8]), output: &R
     }
 }
 
-/// What a rule sets, in the order of its columns.
+/// The outputs that a rule sets, in the order of its columns.
 fn sets(row: &RuleRow) -> Vec<(&'static str, String)> {
     let first = [
         ("flagOUT", row.flag_out.as_ref().map(u32::to_string)),
@@ -217,24 +217,7 @@ fn pins(
         reasons.add(PinReason::MULTIPLEXING_OFF);
     }
     let named = PinReason::ALL.iter().filter(|(reason, _)| reasons.intersects(*reason));
-    named.map(|(reason, name)| (*name, until(*reason).to_owned())).collect()
-}
-
-/// How long a reason holds.
-fn until(reason: PinReason) -> &'static str {
-    match reason {
-        PinReason::TRANSACTION => "until the transaction ends",
-        PinReason::LOCK_TABLES => "until the tables or the instance are unlocked",
-        PinReason::TEMPORARY_TABLE => {
-            "until the last temporary table is dropped, by a statement that is sure to"
-        }
-        PinReason::USER_LOCK => "until the lock is released, by a statement that is sure to",
-        PinReason::PREPARED_STATEMENT => "until the last prepared statement is closed",
-        PinReason::XA => "until the XA transaction ends",
-        PinReason::NEXT_TRANSACTION => "until the next transaction has ended",
-        PinReason::MULTIPLEXING_OFF => "while multiplexing is off, by mysql-multiplexing or a rule",
-        _ => "until the session ends or is reset",
-    }
+    named.map(|(reason, name)| (*name, reason.until().to_owned())).collect()
 }
 
 #[cfg(test)]

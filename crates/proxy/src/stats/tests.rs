@@ -1,4 +1,4 @@
-//! A data plane in the test's own process, before a scripted server: every figure against what was sent.
+//! A data plane in the test's own process, in front of a scripted server: every figure is compared with what was sent.
 
 use std::time::{Duration, Instant};
 
@@ -65,7 +65,7 @@ impl Drop for Plane {
     }
 }
 
-/// What `look` finds, once it does.
+/// The result of `look`, as soon as it has one.
 fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
@@ -101,7 +101,7 @@ fn rule(rule_id: i64, change: impl FnOnce(&mut RuleRow)) -> RuleRow {
     row
 }
 
-/// OK with the flag that says a transaction is open.
+/// An OK with the status flag of an open transaction.
 fn in_transaction() -> Move {
     Move::Reply(vec![vec![0, 0, 0, 0x03, 0, 0, 0]])
 }
@@ -295,7 +295,7 @@ fn a_server_that_cannot_be_reached_is_shunned_until_it_can() {
     let nobody = FakeMysql::nobody();
     let plane = Plane::start(Conversation::new(), |rows| {
         rows.servers = vec![server(0, "127.0.0.1", nobody)];
-        // How long the statements below wait for nobody.
+        // How long the statements below wait for a server.
         rows.variables.connect_timeout_server_max = Duration::from_secs(1);
     });
     let mut client = plane.client();

@@ -1,8 +1,8 @@
 //! The layers between a socket and a session: TLS, and the compressed protocol inside it.
 //!
-//! Buffers are taken from the thread when bytes arrive and returned when these have been passed on; what has to be kept
-//! (a part of a record, bytes that the session has not taken, bytes that the socket has not) is kept in buffers of its
-//! own size.
+//! Buffers are taken from the thread when bytes arrive and returned when these have been passed on. Bytes that must be
+//! kept (a partial record, or bytes that the session or the socket has not accepted yet) are in buffers of their own
+//! size.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,16 +17,16 @@ use crate::rt::Socket;
 pub(super) struct Layers {
     tls: Option<Tls>,
     compression: Option<Compression>,
-    /// A part of a frame of the compressed protocol.
+    /// A partial frame of the compressed protocol.
     frame: Vec<u8>,
-    /// What was read and not yet taken.
+    /// Bytes that were read and not yet taken.
     unread: Vec<u8>,
-    /// The first bytes of it have been taken.
+    /// How many of these bytes have been taken.
     taken: usize,
-    /// What was encoded and not yet written; the first `written` bytes are.
+    /// Bytes that were encoded and not yet written, after the first `written` ones.
     outbox: Vec<u8>,
     written: usize,
-    /// The peer or the kernel has signalled the end of the stream.
+    /// Whether the peer or the kernel has signalled the end of the stream.
     ended: bool,
 }
 
@@ -50,12 +50,12 @@ impl Layers {
         self.unpack(&early)
     }
 
-    /// Whether reading yields something without the socket.
+    /// Whether a read can return something without reading from the socket.
     pub(super) fn has_unread(&self) -> bool {
         !self.unread.is_empty() || self.ended
     }
 
-    /// As [`super::Stream::try_read`].
+    /// Like [`super::Stream::try_read`].
     pub(super) fn try_read(&mut self, socket: &Socket, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let unread = self.unread.get(self.taken..).unwrap_or_default();
@@ -79,7 +79,7 @@ impl Layers {
         }
     }
 
-    /// Reads from the socket once. What comes of it goes to `buffer`, as far as there is room, and to `unread`.
+    /// Reads from the socket once. The decoded bytes go to `buffer`, as far as there is room, and to `unread`.
     fn read_once(&mut self, socket: &Socket, scratch: &mut Vec<u8>, buffer: &mut [u8]) -> io::Result<usize> {
         let kept = self.tls.as_ref().map_or(0, Tls::kept);
         if scratch.len() < kept + READ_AT_ONCE {
@@ -102,13 +102,14 @@ impl Layers {
         self.ended |= decrypted.map_err(io::Error::other)?;
         self.unpack(&rest)?;
         if !self.outbox.is_empty() {
-            // The peer asked for something, new keys for instance; if the socket is full, the next write takes it along.
+            // The peer has requested something, for instance new keys; if the socket is full, the next write sends the
+            // reply.
             self.try_flush(socket)?;
         }
         Ok(count)
     }
 
-    /// Takes frames apart, as far as they are whole.
+    /// Decodes frames, as far as they are complete.
     fn unpack(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Some(compression) = &mut self.compression else {
             self.unread.extend_from_slice(bytes);
@@ -151,12 +152,12 @@ impl Layers {
         Ok(())
     }
 
-    /// Bytes that wait for the socket.
+    /// The number of bytes that wait for the socket.
     pub(super) fn backlog(&self) -> usize {
         self.outbox.len() - self.written
     }
 
-    /// Writes what the socket accepts of the outbox; returns whether that was everything.
+    /// Writes as much of the outbox as the socket accepts; returns whether that was everything.
     pub(super) fn try_flush(&mut self, socket: &Socket) -> io::Result<bool> {
         while self.written < self.outbox.len() {
             match socket.try_write(self.outbox.get(self.written..).unwrap_or_default()) {
@@ -210,7 +211,7 @@ impl Layers {
     }
 }
 
-/// Stores decrypted bytes: first in the reader's buffer, the excess in a separate one.
+/// Receives decrypted bytes: first in the reader's buffer, the excess in a separate one.
 struct Sink<'a> {
     buffer: &'a mut [u8],
     count: usize,
@@ -230,11 +231,11 @@ impl Sink<'_> {
 }
 
 thread_local! {
-    /// Where records are read to; empty between calls.
+    /// The buffer into which records are read; empty between calls.
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    /// The last outbox that was written to its end.
+    /// The last outbox that was written completely.
     static OUTBOX: std::cell::Cell<Vec<u8>> = const { std::cell::Cell::new(Vec::new()) };
 }
 
-/// Bytes that one read takes: two records of TLS and a bit.
+/// The number of bytes read at once: slightly more than two TLS records.
 const READ_AT_ONCE: usize = 34 * 1024;

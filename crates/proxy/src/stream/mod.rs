@@ -1,7 +1,7 @@
 //! A connection as seen by sessions and pools: bytes in, bytes out, with or without TLS and compression.
 //!
-//! A plain connection is its socket, at no cost. One with layers has them in a box; all of their buffers are empty, and
-//! use no memory, while no data is in transit.
+//! A plain connection is just its socket. One with layers has them in a box; all of their buffers are empty, and use no
+//! memory, while no data is in transit.
 
 mod layers;
 mod tls;
@@ -21,23 +21,23 @@ pub use tls::{TlsError, TlsInfo};
 /// A connection.
 #[derive(Debug)]
 pub enum Stream {
-    /// Bytes without any layer.
+    /// A socket without any layer.
     Plain(Socket),
-    /// The same, for a client that another process could continue with.
+    /// The socket of a client that another process can continue with.
     Tracked(TrackedSocket),
-    /// TLS, compression, or the one inside the other.
+    /// TLS, compression, or both.
     Layered(Box<Layered>),
 }
 
-/// A socket and what is between it and the session.
+/// A socket and the layers between it and the session.
 #[derive(Debug)]
 pub struct Layered {
-    /// There until it goes to another worker, or gets another layer.
+    /// `None` once the socket has been moved to another worker, or to another layer.
     socket: Option<Socket>,
     layers: std::cell::RefCell<Layers>,
 }
 
-/// A connection that belongs to no runtime, for passing it between workers.
+/// A connection that belongs to no runtime, so that it can be passed between workers.
 #[derive(Debug)]
 pub struct DetachedStream {
     socket: DetachedSocket,
@@ -45,10 +45,10 @@ pub struct DetachedStream {
     layers: Option<Box<Layers>>,
 }
 
-/// Who can listen, and whether the peer's identity was verified.
+/// How secure the transport is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// TCP.
+    /// TCP without TLS.
     Tcp,
     /// TCP or a Unix socket, with TLS.
     Tls,
@@ -57,7 +57,7 @@ pub enum Transport {
 }
 
 impl Stream {
-    /// A client's connection that was just accepted.
+    /// The stream of a client that was just accepted.
     pub fn accepted(socket: Socket) -> Stream {
         match SlotGuard::begin(&socket) {
             Some(entry) => Stream::Tracked(TrackedSocket::new(socket, entry)),
@@ -65,7 +65,7 @@ impl Stream {
         }
     }
 
-    /// What is noted of it for another process.
+    /// The tracked socket, if another process can continue with the connection.
     pub fn tracked(&self) -> Option<&TrackedSocket> {
         if let Stream::Tracked(tracked) = self { Some(tracked) } else { None }
     }
@@ -73,7 +73,7 @@ impl Stream {
     /// Connects over TCP; each address of the name is tried.
     ///
     /// # Errors
-    /// The last address's error.
+    /// The error of the last address.
     pub async fn connect_tcp(host: &str, port: u16) -> io::Result<Stream> {
         Socket::connect_tcp(host, port).await.map(Stream::Plain)
     }
@@ -81,7 +81,7 @@ impl Stream {
     /// Connects over TCP to the first of `addresses` that can be connected to.
     ///
     /// # Errors
-    /// The last address's error.
+    /// The error of the last address.
     pub async fn connect_first(addresses: &[IpAddr], port: u16) -> io::Result<Stream> {
         Socket::connect_first(addresses, port).await.map(Stream::Plain)
     }
@@ -89,7 +89,7 @@ impl Stream {
     /// Connects to a Unix socket.
     ///
     /// # Errors
-    /// As `connect(2)`.
+    /// The error of `connect(2)`.
     pub async fn connect_unix(path: &str) -> io::Result<Stream> {
         Socket::connect_unix(path).await.map(Stream::Plain)
     }
@@ -140,7 +140,7 @@ impl Stream {
         }
     }
 
-    /// Does the server side of a TLS handshake. `early` is what was read after the client's request for it.
+    /// Performs the server side of a TLS handshake. `early` is what was read after the client's request for it.
     ///
     /// # Errors
     /// See [`TlsError`]; the peer has been sent an alert.
@@ -152,10 +152,10 @@ impl Stream {
         self.with_tls(tls::Tls::server(config)?, early).await
     }
 
-    /// Does the client side of a TLS handshake with the server `name`.
+    /// Performs the client side of a TLS handshake with the server `name`.
     ///
     /// # Errors
-    /// See [`TlsError`]; a certificate that is refused says why.
+    /// See [`TlsError`]; for a refused certificate it contains the reason.
     pub async fn connect_tls(
         self,
         config: &std::sync::Arc<rustls::ClientConfig>,
@@ -172,10 +172,10 @@ impl Stream {
         Ok(Stream::Layered(layered))
     }
 
-    /// Turns the compressed protocol on, for all bytes from now on. `early` is what was read already.
+    /// Turns on the compressed protocol, for all bytes from now on. `early` is what has already been read.
     ///
     /// # Errors
-    /// When `early` is no frame.
+    /// If `early` is not a frame.
     pub fn with_compression(self, algorithm: Algorithm, end: End, early: &[u8]) -> io::Result<Stream> {
         let (socket, mut layers) = self.into_parts();
         layers.add_compression(algorithm, end, early)?;
@@ -185,7 +185,7 @@ impl Stream {
     fn into_parts(self) -> (Socket, Layers) {
         match self {
             Stream::Plain(socket) => (socket, Layers::default()),
-            // Keys are not handed on.
+            // TLS keys are not passed to another process.
             Stream::Tracked(tracked) => (tracked.into_parts().0, Layers::default()),
             Stream::Layered(layered) => layered.into_parts(),
         }
@@ -202,7 +202,7 @@ impl Stream {
     /// Waits until reading may yield bytes or the end.
     ///
     /// # Errors
-    /// Only when the runtime is shutting down.
+    /// Only if the runtime is shutting down.
     pub async fn readable(&self) -> io::Result<()> {
         let socket = match self {
             Stream::Plain(socket) => socket,
@@ -228,7 +228,7 @@ impl Stream {
     /// Reads at least one byte; `Ok(0)` is the end.
     ///
     /// # Errors
-    /// The socket's.
+    /// The socket's error.
     pub async fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.try_read(buffer) {
@@ -238,11 +238,11 @@ impl Stream {
         }
     }
 
-    /// Writes all of `bytes`, waiting while the peer does not read. Without a limit: see `session/relay.rs` for
-    /// those that have one.
+    /// Writes all of `bytes`, waiting while the peer does not read. There is no time limit; see `session/relay.rs` for
+    /// writes with one.
     ///
     /// # Errors
-    /// The socket's; some bytes may have been written.
+    /// The socket's error; some bytes may have been written.
     pub async fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !self.try_write_all(&mut bytes)? {
             self.writable().await?;
@@ -250,11 +250,11 @@ impl Stream {
         Ok(())
     }
 
-    /// Writes what the peer accepts at once, and leaves the rest in `bytes`; returns whether nothing is left to write.
-    /// Once it has been called with some bytes, their rest comes next.
+    /// Writes what the peer accepts immediately, and leaves the rest in `bytes`; returns whether nothing is left. Once
+    /// some bytes have been passed, the next call must continue with their rest.
     ///
     /// # Errors
-    /// The socket's; some bytes may have been written.
+    /// The socket's error; some bytes may have been written.
     pub fn try_write_all(&self, bytes: &mut &[u8]) -> io::Result<bool> {
         #[cfg(test)]
         let all = *bytes;
@@ -270,7 +270,7 @@ impl Stream {
         Ok(done)
     }
 
-    /// Bytes that were taken of a writer and wait for the peer.
+    /// The number of bytes that were accepted from the writer and wait for the peer.
     pub fn backlog(&self) -> usize {
         match self {
             Stream::Plain(_) | Stream::Tracked(_) => 0,
@@ -278,20 +278,20 @@ impl Stream {
         }
     }
 
-    /// Waits until the peer may take more.
+    /// Waits until the peer may accept more.
     ///
     /// # Errors
-    /// Only when the runtime is shutting down.
+    /// Only if the runtime is shutting down.
     pub async fn writable(&self) -> io::Result<()> {
         self.socket().writable().await
     }
 
-    /// Its file descriptor, for showing it.
+    /// The file descriptor, for display.
     pub fn descriptor(&self) -> i32 {
         self.socket().descriptor()
     }
 
-    /// Address of the peer: the IP address, or `localhost` for a Unix socket.
+    /// The peer's address and port: the IP address, or `localhost` for a Unix socket.
     pub fn peer(&self) -> (String, u16) {
         self.socket().peer()
     }
@@ -301,7 +301,7 @@ impl Stream {
         self.socket().peer_address()
     }
 
-    /// Address the peer connected to: IP address and port, empty for a Unix socket.
+    /// The IP address and port that the peer connected to; empty for a Unix socket.
     pub fn local(&self) -> (String, u16) {
         self.socket().local()
     }
@@ -329,7 +329,7 @@ impl Layered {
     fn try_write_all(&self, bytes: &mut &[u8]) -> io::Result<bool> {
         let mut layers = self.layers.borrow_mut();
         loop {
-            // What an earlier write could not write goes first.
+            // Bytes that an earlier write could not write come first.
             if !layers.try_flush(self.socket())? {
                 return Ok(false);
             }
@@ -342,7 +342,7 @@ impl Layered {
         }
     }
 
-    /// Writes what waits for the socket.
+    /// Writes the bytes that wait for the socket.
     async fn flush(&self) -> io::Result<()> {
         while !self.layers.borrow_mut().try_flush(self.socket())? {
             self.socket().writable().await?;
@@ -352,7 +352,7 @@ impl Layered {
 
     async fn shake_hands(&self) -> Result<(), TlsError> {
         loop {
-            // Not `?` at once: the alert that tells the peer the reason must be written first.
+            // Not `?` here: the alert with the reason must be written to the peer first.
             let done = self.layers.borrow_mut().shake_hands(self.socket());
             let flushed = self.flush().await;
             if done? {
@@ -380,16 +380,16 @@ impl From<Socket> for Stream {
 }
 
 impl DetachedStream {
-    /// A client's connection from another process; `None` if it cannot be recorded here.
+    /// The stream of a client of another process; `None` if it cannot be recorded here.
     pub fn adopted(socket: DetachedSocket, restored: &RestoredClient) -> Option<DetachedStream> {
         let entry = SlotGuard::adopt(&socket, restored)?;
         Some(DetachedStream { socket, entry: Some(entry), layers: None })
     }
 
-    /// Hands the connection to the calling thread's runtime.
+    /// Attaches the connection to the calling thread's runtime.
     ///
     /// # Errors
-    /// When the runtime cannot take it (no memory, no descriptor).
+    /// If the runtime cannot take it (no memory, no descriptor).
     pub fn attach(self) -> io::Result<Stream> {
         let socket = self.socket.attach()?;
         Ok(match (self.layers, self.entry) {

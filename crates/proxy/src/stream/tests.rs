@@ -1,5 +1,5 @@
-/// A test that needs a panic in the middle of a session has this sent: it happens when a statement with this
-/// comment has been written to a server.
+/// Tests that need a panic in the middle of a session send this comment: the panic happens when a statement with it has
+/// been written to a server.
 pub(crate) const PANIC: &[u8] = b"/* panic */";
 
 pub(super) fn panic_on_demand(written: &[u8]) {

@@ -1,7 +1,7 @@
 //! One side of a TLS connection: records in, records out, without a socket.
 //!
-//! rustls is used without its own buffers: an idle connection holds its keys and the part of a record that has come, and
-//! nothing else.
+//! rustls is used without its own buffers: an idle connection only holds its keys and the part of a record that has
+//! arrived.
 
 use std::io;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use rustls::{CertificateError, CommonState};
 
 /// One side of a TLS connection.
 pub(super) struct Tls {
-    // Boxed apart: the two differ in size.
+    // Boxed separately: the two differ in size.
     side: Side,
-    /// Bytes of a record that is not whole yet.
+    /// The bytes of an incomplete record.
     kept: Vec<u8>,
-    /// Records of the handshake were put into the outbox and not yet said to be sent.
+    /// Whether records of the handshake were put into the outbox and not yet reported as sent.
     established: bool,
 }
 
@@ -36,11 +36,11 @@ pub struct TlsInfo {
     pub version: &'static str,
     /// The cipher suite.
     pub cipher: String,
-    /// The peer's certificate, checked; `None` where it has shown none.
+    /// The peer's certificate, verified; `None` if it has sent none.
     pub certificate: Option<CertificateDer<'static>>,
 }
 
-/// Why there is no TLS connection.
+/// Why TLS failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The socket failed.
@@ -49,10 +49,10 @@ pub enum TlsError {
     /// The peer closed the connection.
     #[error("TLS handshake: connection closed by the peer")]
     Closed,
-    /// The certificate of the peer is refused.
+    /// The peer's certificate was rejected.
     #[error("TLS: the certificate is refused: {0}")]
     Certificate(String),
-    /// Anything else, including the peer's refusal.
+    /// Any other error, including an alert from the peer.
     #[error("TLS: {0}")]
     Protocol(rustls::Error),
 }
@@ -66,7 +66,7 @@ impl From<rustls::Error> for TlsError {
     }
 }
 
-/// Why a certificate is refused, as text.
+/// Why a certificate is rejected, as text.
 fn reason(error: &CertificateError) -> String {
     match error {
         CertificateError::Expired => "it has expired".to_owned(),
@@ -92,9 +92,9 @@ fn reason(error: &CertificateError) -> String {
 enum Progress {
     /// There may be more to do.
     Goes,
-    /// Nothing can be done before more bytes have come.
+    /// Nothing can be done before more bytes arrive.
     Waits { may_send: bool },
-    /// The peer has ended its part.
+    /// The peer has closed its side.
     Ended,
 }
 
@@ -112,17 +112,17 @@ impl Tls {
         Ok(Tls { side: Side::Client(Box::new(connection)), kept: Vec::new(), established: false })
     }
 
-    /// How many bytes of a record are stored.
+    /// The number of bytes of a record that are stored.
     pub(super) fn kept(&self) -> usize {
         self.kept.len()
     }
 
-    /// Keeps bytes for later.
+    /// Stores bytes for later.
     pub(super) fn keep(&mut self, bytes: &[u8]) {
         self.kept.extend_from_slice(bytes);
     }
 
-    /// Moves what is kept to the front of `records`, which has room for it.
+    /// Moves the stored bytes to the front of `records`, which has room for them.
     pub(super) fn take_kept(&mut self, records: &mut [u8]) {
         let kept = std::mem::take(&mut self.kept);
         if let Some(place) = records.get_mut(..kept.len()) {
@@ -130,7 +130,7 @@ impl Tls {
         }
     }
 
-    /// What the handshake came to.
+    /// The outcome of the handshake.
     pub(super) fn info(&self) -> TlsInfo {
         let state: &CommonState = match &self.side {
             Side::Server(connection) => connection,
@@ -159,8 +159,8 @@ impl Tls {
         if ended { Err(TlsError::Closed) } else { Ok(self.established) }
     }
 
-    /// Takes `records` in: hands what they carry to `sink`, keeps a part of one, and puts answers of TLS's own into `out`.
-    /// Returns whether the peer has ended its part.
+    /// Decrypts `records`: passes their content to `sink`, stores a partial record, and puts TLS's own replies into
+    /// `out`. Returns whether the peer has closed its side.
     pub(super) fn decrypt(
         &mut self,
         records: &mut [u8],
@@ -196,7 +196,7 @@ impl Tls {
         Ok(ended)
     }
 
-    /// Puts the alert that says why the connection fails into `out`, so that the peer knows. rustls remembers how far it has read
+    /// Puts the alert with the reason for the failure into `out`, for the peer. rustls remembers how far it has read
     /// `records`, and must see them again.
     fn put_alert(&mut self, records: &mut [u8], out: &mut Vec<u8>) {
         let (_, alert) = match &mut self.side {
@@ -206,7 +206,7 @@ impl Tls {
         drop(alert);
     }
 
-    /// Puts records that carry `plain` into `out`.
+    /// Puts records with the content `plain` into `out`.
     pub(super) fn encrypt(&mut self, plain: &[u8], out: &mut Vec<u8>) -> Result<(), rustls::Error> {
         while !self.put_records(Some(plain), out)? {}
         Ok(())
@@ -220,7 +220,7 @@ impl Tls {
         }
     }
 
-    /// One step of [`encrypt`]. A handshake message that has come in part is in `kept`: rustls remembers how far it has read that.
+    /// One step of [`encrypt`]. A partial handshake message is in `kept`: rustls remembers how far it has read that.
     fn put_records(&mut self, plain: Option<&[u8]>, out: &mut Vec<u8>) -> Result<bool, rustls::Error> {
         let (discard, put) = match &mut self.side {
             Side::Server(side) => encrypt(side.process_tls_records(&mut self.kept), plain, out),
@@ -239,7 +239,8 @@ impl std::fmt::Debug for Tls {
     }
 }
 
-/// Does what one state of the connection asks for. Returns the bytes of the input that are done with.
+/// Performs the action that the state of the connection requires. Returns the number of input bytes that have been
+/// processed.
 fn step<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     sink: &mut dyn FnMut(&[u8]),
@@ -268,22 +269,22 @@ fn step<Data>(
             Ok(Progress::Goes)
         }
         Ok(ConnectionState::TransmitTlsData(data)) => {
-            // The outbox is written before anything else is.
+            // The outbox is written before anything else.
             data.done();
             Ok(Progress::Goes)
         }
         Ok(ConnectionState::BlockedHandshake) => Ok(Progress::Waits { may_send: false }),
         Ok(ConnectionState::WriteTraffic(_)) => Ok(Progress::Waits { may_send: true }),
         Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => Ok(Progress::Ended),
-        // Nobody is offered to send data before the handshake.
+        // Early data is never offered.
         Ok(_) => Err(rustls::Error::General("early data".to_owned())),
         Err(error) => Err(error),
     };
     (discard, progress)
 }
 
-/// Puts records that carry `plain`, or the word for the end, into `out`; false when something of TLS's own went first. Returns the
-/// bytes of the input that are done with, too.
+/// Puts records with the content `plain`, or close_notify, into `out`; false if a message of TLS itself came first.
+/// Also returns the number of input bytes that have been processed.
 fn encrypt<Data>(
     UnbufferedStatus { discard, state }: UnbufferedStatus<'_, '_, Data>,
     plain: Option<&[u8]>,
@@ -344,13 +345,13 @@ fn write<Data>(
     }
 }
 
-/// Bytes that one record carries at most.
+/// The maximum content of one record in bytes.
 const RECORD_CONTENT: usize = 16 * 1024;
 
-/// Bytes that encryption adds to a record at most: header, nonce, type and tag.
+/// The maximum number of bytes that encryption adds to a record: header, nonce, type and tag.
 const RECORD_OVERHEAD: usize = 64;
 
-/// A record of a handshake, mostly.
+/// The usual size of a handshake record in bytes.
 const USUAL_RECORD: usize = 2048;
 
 #[cfg(test)]
@@ -400,7 +401,7 @@ mod tests {
         let hello = hand(&mut client, &[]);
         let flight = hand(&mut server, &hello);
         let finished = hand(&mut client, &flight);
-        // Tickets, each in several records.
+        // Session tickets, each in several records.
         let tickets = hand(&mut server, &finished);
         for cut in 1..tickets.len() {
             let (mut client, mut server) = sides();
@@ -425,7 +426,7 @@ mod tests {
         for records in 1..40 {
             let (_, mut server) = sides();
             let mut bytes = [22, 3, 1, 0, 1, 1].repeat(records);
-            // A message of another kind than a hello, whose length is not whole before the fourth.
+            // A message of another kind than a hello, whose length is only complete with the fourth byte.
             let ended = server.decrypt(&mut bytes, &mut |_| {}, &mut Vec::new());
             assert_eq!(ended.is_err(), records >= 4, "{records} records: {ended:?}");
         }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::config::tree::Position;
 
-/// Returns the text of an included file, or the reason why it cannot.
+/// Returns the text of an included file, or the reason why it cannot be read.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
 
 /// A violation of the grammar.
@@ -198,7 +198,7 @@ impl<'a> Cursor<'a> {
             } else if self.take_prefix("/*") {
                 while !self.take_prefix("*/") {
                     if self.bump().is_none() {
-                        return Err(Mistake { at, message: "this comment does not end".to_owned() });
+                        return Err(Mistake { at, message: "unterminated comment".to_owned() });
                     }
                 }
             } else {
@@ -230,7 +230,7 @@ impl<'a> Cursor<'a> {
             '"' => return self.string().map(Kind::Text),
             '+' | '-' | '.' | '0'..='9' => return self.number(),
             'A'..='Z' | 'a'..='z' | '*' | '_' => return Ok(self.word()),
-            _ => return Err(self.mistake(format!("{first:?} cannot stand here"))),
+            _ => return Err(self.mistake(format!("unexpected character {first:?}"))),
         };
         self.bump();
         Ok(kind)
@@ -271,7 +271,7 @@ impl<'a> Cursor<'a> {
                 Some('"') => break,
                 Some(_) => bytes.push(self.escape()),
                 None => {
-                    let message = "this string does not end".to_owned();
+                    let message = "unterminated string".to_owned();
                     return Err(Mistake { at: opening, message });
                 }
             }

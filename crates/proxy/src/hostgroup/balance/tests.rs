@@ -15,7 +15,7 @@ fn servers(weights: [(&str, u32); 3]) -> Vec<Arc<Server>> {
     weights.map(server).into()
 }
 
-/// How many of 1,000 turns each server has, under these loads.
+/// How many of 1,000 turns each server gets with these loads.
 fn turns(servers: &[Arc<Server>], load: impl Fn(&Server) -> Load) -> HashMap<String, u32> {
     let mut round = RoundRobin::default();
     let mut turns = HashMap::new();
@@ -27,7 +27,7 @@ fn turns(servers: &[Arc<Server>], load: impl Fn(&Server) -> Load) -> HashMap<Str
     turns
 }
 
-/// A number that differs from call to call and from run to run in nothing.
+/// A pseudo-random number; the sequence is the same in each run.
 fn chance(seed: &mut u64) -> f64 {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -35,8 +35,8 @@ fn chance(seed: &mut u64) -> f64 {
     (*seed >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// How many statements each server has answered in ten seconds of `clients` that wait for one answer at a time. How long a
-/// statement takes, `took` tells, in us, from the server, how many others it has there, and chance.
+/// How many statements each server has answered in ten seconds for `clients` that wait for one answer at a time. `took`
+/// returns how long a statement takes, in us, from the server, the number of its other statements, and chance.
 fn simulate(
     servers: &[Arc<Server>],
     clients: usize,
@@ -45,7 +45,7 @@ fn simulate(
     simulate_until(servers, clients, 10e6, |server, _, out, chance| took(server, out, chance))
 }
 
-/// The same for so long, in us, and `took` gets the time at which each statement begins.
+/// The same simulation until `end`, in us; `took` also receives the time at which each statement begins.
 fn simulate_until(
     servers: &[Arc<Server>],
     clients: usize,
@@ -57,7 +57,7 @@ fn simulate_until(
     let place = |server: &Server| names.iter().position(|name| *name == server.row.hostname).unwrap();
     let figures: Vec<(Cell<u64>, Latency)> = names.iter().map(|_| Default::default()).collect();
     let mut answers = HashMap::new();
-    // When each client gets its answer, in us, from whom, beside how many others, and since when it waits.
+    // When each client gets its answer, in us, from which server, with how many others, and since when it waits.
     type Wait = (f64, Option<(usize, u64)>, f64);
     let mut waiting: Vec<Wait> = vec![(0.0, None, 0.0); clients];
     loop {
@@ -86,8 +86,8 @@ fn simulate_until(
     }
 }
 
-/// Servers that are equal, on a machine that has more to do than it can: most statements are quick, some wait for their
-/// turn on a processor, and what a server has at the same time makes each slower.
+/// Equal servers on an overloaded machine: most statements are quick, some wait for a CPU, and concurrent statements
+/// slow each other down.
 fn crowded(_: &Server, out: u64, chance: f64) -> f64 {
     let turn = if chance < 0.02 {
         40_000.0
@@ -110,8 +110,8 @@ fn equal_servers_have_equal_shares_however_uneven_their_answers_are() {
     }
 }
 
-/// When a server stands still, in us, within `end`: for up to four seconds at a time, as processes do on a machine with far
-/// more of them than processors.
+/// When a server stalls, in us, before `end`: for up to four seconds at a time, as processes do on a machine with far
+/// more of them than CPUs.
 fn stalls(end: f64, seed: &mut u64) -> Vec<(f64, f64)> {
     let (mut stalls, mut at) = (Vec::new(), 0.0);
     while at < end {
@@ -186,7 +186,7 @@ fn a_server_that_has_come_back_gets_its_share_little_by_little() {
                 (0..49_000).map(next).filter(|server| server.row.hostname == "b").count()
             })
             .collect();
-        // Of 16 parts it has 1, 4, 8 and all, and the others have 48 together.
+        // Of 16 parts it has 1, 4, 8 and all; the others have 48 together.
         for (share, wanted) in shares.iter().zip([1_000, 3_769, 7_000, 12_250, 12_250]) {
             assert!(share.abs_diff(wanted) < wanted / 5, "{balance:?}: {shares:?}");
         }
@@ -216,7 +216,7 @@ fn a_server_whose_connections_were_all_in_use_is_paid_back() {
     let servers = servers([("a", 1), ("b", 1), ("c", 1)]);
     let (mut round, mut counts) = (RoundRobin::default(), HashMap::<&str, u32>::new());
     for turn in 0..3_000 {
-        // In the first half there is something of b with every fourth statement only.
+        // In the first half, b is available for every fourth statement only.
         let is_at_hand = |it: &Server| it.row.hostname != "b" || turn > 1_500 || turn % 4 == 0;
         let balance = Balance::LeastOutstanding;
         let next = round.next(balance, servers.iter(), is_at_hand, |_| READY, |_| IDLE).unwrap();
@@ -228,7 +228,7 @@ fn a_server_whose_connections_were_all_in_use_is_paid_back() {
 
 #[test]
 fn the_others_keep_to_their_weights_while_connections_of_one_are_all_in_use() {
-    // Whichever it is, and however long it has been so.
+    // The result does not depend on which server it is, or for how long.
     for (full, one_in) in [("c", u32::MAX), ("c", 20), ("b", 200), ("a", 1_000)] {
         let servers = servers([("a", 1), ("b", 2), ("c", 7)]);
         let (mut round, mut counts) = (RoundRobin::default(), HashMap::<&str, u32>::new());
@@ -291,7 +291,7 @@ fn who_was_passed_over_is_paid_back_for_a_while_only() {
         round.next(Balance::LeastOutstanding, servers.iter(), |_| true, |_| READY, |_| IDLE).unwrap()
     });
     let count = next.filter(|server| server.row.hostname == "b").count();
-    // Its third, and what the 10,000 rounds that are remembered bring it beyond that.
+    // A third of the turns, and what the 10,000 remembered rounds add to that.
     assert!((39_900..=40_100).contains(&count), "{count}");
 }
 
@@ -302,7 +302,7 @@ fn one_slow_statement_is_forgiven_and_several_are_not_until_they_are_long_ago() 
     let mut add = |ms| {
         let begun = now;
         now += Duration::from_millis(ms);
-        // All that were held up together count as one.
+        // All statements that were delayed together count as one.
         (0..20).for_each(|_| latency.add(begun, 0, now));
         (Load { latency_us: latency.at(now).0, ..IDLE }.cost(1.0) / IDLE.cost(1.0), now)
     };

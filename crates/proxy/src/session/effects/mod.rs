@@ -2,7 +2,7 @@
 //!
 //! [`effects`] first uses the server's answer (status flags, reported variables and schema), and then the statement itself.
 //! Anything that neither explains pins the client to its backend connection, with a reason: it is never an error, and never
-//! guessed. `session/track.rs` applies the value; `EXPLAIN ROUTE` uses the same function to predict pins ([`expected`]).
+//! guessed. `session/settle.rs` applies the value; `EXPLAIN ROUTE` uses the same function to predict pins ([`expected`]).
 //!
 //! - `pins.rs`: the reasons, and what must be done to a connection that has had them.
 //! - `leftovers.rs`: locks, temporary tables and prepared texts, by name (`names.rs`).

@@ -1,8 +1,8 @@
-//! Ways of statements through a configuration of two hostgroups.
+//! Routes of statements in a configuration of two hostgroups.
 
 use super::*;
 use crate::rows::server;
-use crate::rules::SomeClient;
+use crate::rules::OwnedClient;
 use crate::snapshot::{Rows, ServerStatus, UserRow};
 use crate::stats::{ServerFailure, Tally};
 
@@ -47,10 +47,10 @@ fn route(snapshot: &Snapshot, statement: &str) -> ExplainedRoute {
 fn route_with(snapshot: &Snapshot, statement: &str, lines: &[ServerLine]) -> ExplainedRoute {
     let question = RouteQuestion {
         statement: statement.as_bytes().to_vec(),
-        client: SomeClient {
+        client: OwnedClient {
             username: "app".to_owned(),
             client_addr: "10.0.0.1".to_owned(),
-            ..SomeClient::default()
+            ..OwnedClient::default()
         },
         schema: None,
     };
@@ -184,7 +184,7 @@ fn what_narrows_does_itself_is_explained_as_it_is_done() {
 
 #[test]
 fn nobody_is_asked_for_by_name() {
-    let client = SomeClient { username: "ghost".to_owned(), ..SomeClient::default() };
+    let client = OwnedClient { username: "ghost".to_owned(), ..OwnedClient::default() };
     let question = RouteQuestion { client, ..RouteQuestion::default() };
     let error = explain(&snapshot(|_| {}), &question, &[]).unwrap_err();
     assert_eq!(error.to_string(), "no active user \"ghost\"");

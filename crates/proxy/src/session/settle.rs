@@ -3,32 +3,101 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use narrows_sql::Escapes;
+use narrows_sql::{Escapes, Flags, Kind, Statement};
 
 use super::effects::{
     Before, Change, Done, Effects, HeldStatement, PinReason, Pins, Reported, ServerReport, effects, escapes,
+    untold_variables,
 };
+use super::fault::{self, Moment};
 use super::information::Last;
 use super::job::Job;
 use super::outcome::Outcome;
+use super::request::Request;
 use super::sequences::note_drawn;
 use super::statements::ClientStatement;
-use super::{Pinned, Session};
-use crate::backend::{Backend, InsertIdBefore};
+use super::{End, Pinned, Session};
+use crate::backend::{Backend, BackendError, InsertIdBefore};
 use crate::pool::{Exit, Lease};
 use crate::rt::Instant;
 use crate::state::SessionState;
 
 impl Session {
-    /// Applies the effects of a command, and keeps the connection or gives it back.
-    pub(super) fn settle(
+    /// After the answer: applies the effects of the statement, and keeps the connection or gives it back.
+    pub(super) async fn finish(
         &mut self,
-        mut backend: Lease,
-        pins: Pins,
+        (backend, pins): (Lease, Pins),
         job: &Job,
-        text: &[u8],
-        outcome: &Outcome,
-    ) {
+        request: &Request,
+        outcome: &mut Outcome,
+    ) -> Result<(), End> {
+        fault::inject(Moment::After, request.argument());
+        self.fill_record(outcome);
+        // A kill that has not arrived yet must not hit the next client's statement.
+        if let Some(kill) = outcome.kill.take()
+            && kill.await.is_err()
+        {
+            return Err(End::ErrorSent("a kill may still arrive at the backend connection".to_owned()));
+        }
+        let text = job.text(request);
+        self.end_recording(&backend, job, text, outcome);
+        if outcome.error.is_none() && releases(&job.statement, text, &self.data.state) {
+            // The server has closed the connection after its answer.
+            return Err(End::ErrorSent("COMMIT or ROLLBACK RELEASE".to_owned()));
+        }
+        self.count_answer(&backend, job, text, request.bytes(), outcome);
+        // Before any other query is sent, which would clear them.
+        let family = backend.login.family;
+        self.data.information.conditions.note(job.command, &job.statement, text, family, outcome);
+        let untold = untold_variables(
+            &job.statement,
+            text,
+            self.escapes(),
+            (outcome.error, Reported::These(&outcome.variables)),
+        );
+        let keeps_no_errors = outcome.error.is_some() && self.data.state.keeps_no_errors();
+        let asks = !untold.is_empty() || keeps_no_errors;
+        let is_disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
+        self.data.information.last = if is_disturbed { Last::Nobody } else { Last::Here };
+        if !asks {
+            self.settle(backend, pins, job, text, outcome);
+            return Ok(());
+        }
+        Box::pin(self.ask_and_settle((backend, pins), (job, text), (&untold, keeps_no_errors), outcome)).await
+    }
+
+    /// Asks the server about what its answer does not report, before the effects are applied.
+    async fn ask_and_settle(
+        &mut self,
+        (mut backend, pins): (Lease, Pins),
+        (job, text): (&Job, &[u8]),
+        (untold, keeps_no_errors): (&[String], bool),
+        outcome: &mut Outcome,
+    ) -> Result<(), End> {
+        let limit = self.snapshot().variables.connect_timeout_server;
+        let mut counted = None;
+        let ask = async {
+            self.take_what_is_here(&mut backend).await?;
+            if keeps_no_errors {
+                counted = backend.error_count(limit).await?;
+            }
+            if untold.is_empty() { Ok(Vec::new()) } else { backend.variables(untold, limit).await }
+        };
+        match ask.await {
+            Ok(values) => outcome.variables.extend(values),
+            // The statement has run; a variable whose value is unknown pins.
+            Err(BackendError::Server(_)) => {}
+            Err(error) => return Err(End::ErrorSent(format!("backend connection lost: {error}"))),
+        }
+        self.settle(backend, pins, job, text, outcome);
+        if let Some(errors) = counted {
+            self.data.information.conditions.note_uncounted_error(errors);
+        }
+        Ok(())
+    }
+
+    /// Applies the effects of a command, and keeps the connection or gives it back.
+    fn settle(&mut self, mut backend: Lease, pins: Pins, job: &Job, text: &[u8], outcome: &Outcome) {
         let hostgroup = backend.login.server.row.hostgroup;
         let before = Before {
             pins,
@@ -147,6 +216,28 @@ impl Session {
     pub(super) fn escapes(&self) -> Escapes {
         escapes(self.data.status)
     }
+}
+
+/// Whether a successful statement makes the server close the connection: `COMMIT RELEASE`, `ROLLBACK RELEASE`, or the same
+/// without `RELEASE` because of `completion_type`.
+fn releases(statement: &Statement, text: &[u8], state: &SessionState) -> bool {
+    if statement.flags.intersects(Flags::MULTI) {
+        return narrows_sql::parts(text, Escapes::Backslash)
+            .any(|(_, statement)| one_releases(&statement, state));
+    }
+    one_releases(statement, state)
+}
+
+fn one_releases(statement: &Statement, state: &SessionState) -> bool {
+    if !matches!(statement.kind, Kind::Commit | Kind::Rollback) {
+        return false;
+    }
+    let by_default = || {
+        let literal = state.literal("completion_type").unwrap_or_default().trim_matches('\'');
+        let says_otherwise = statement.flags.intersects(Flags::NO_RELEASE);
+        (literal == "2" || literal.eq_ignore_ascii_case("RELEASE")) && !says_otherwise
+    };
+    statement.flags.intersects(Flags::RELEASE) || by_default()
 }
 
 /// The properties of a command that its effects depend on.
