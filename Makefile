@@ -2,8 +2,11 @@
 
 export PATH := $(HOME)/.cargo/bin:$(PATH)
 
+# The program as `make release` builds it.
+OPTIMIZED = target/optimized/narrows
+
 help: ## Show this list.
-	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -nE 's/^([a-z-]+):.*## (.*)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 check: ## Formatting, lints and unit tests: seconds, before every commit.
 	scripts/setup.sh rust
@@ -26,22 +29,31 @@ compat: ## The test suites of drivers and tools, against servers and through Nar
 demo: ## Narrows before a primary and two replicas, under load; DEMO=once leaves at the end.
 	scripts/demo.sh
 
-bench: ## Narrows beside a bare forwarder and HAProxy; minutes.
-	scripts/setup.sh rust servers load
-	cargo build --release --workspace
-	target/release/narrows-bench compare
-	target/release/narrows-bench instructions --check bench/instructions.json
-	target/release/narrows-bench rules
-	target/release/narrows-bench restart
-	target/release/narrows-bench sysbench --narrows target/release/narrows
-	target/release/narrows-bench sysbench --tests oltp_read_only --threads 16 --peers direct,narrows,cached -- --skip-trx=on
-	target/release/narrows-bench slap
-	target/release/narrows-bench dump --rows 10000000
+bench: release ## Narrows beside a bare forwarder and HAProxy; writes docs/benchmarks.md; an hour, most of it builds.
+	target/release/narrows-bench publish --narrows $(OPTIMIZED) --rounds 9
+	target/release/narrows-bench restart --narrows $(OPTIMIZED)
+	target/release/narrows-bench sysbench --narrows $(OPTIMIZED)
+	target/release/narrows-bench sysbench --narrows $(OPTIMIZED) --tests oltp_read_only --threads 16 --peers direct,narrows,cached -- --skip-trx=on
+	target/release/narrows-bench slap --narrows $(OPTIMIZED)
+	target/release/narrows-bench dump --narrows $(OPTIMIZED) --rows 10000000
 	cargo test --release --test load monitored -- --nocapture
 
-deb: ## The Debian package, into target/debian, and its check: installed, started, upgraded and removed in a folder.
-	scripts/setup.sh rust deb
-	cargo build --release -p narrows
+bench-quick: ## The main cases of bench, noisier, in less than a minute once built.
+	scripts/setup.sh rust load
+	cargo build --release -p narrows -p narrows-bench
+	target/release/narrows-bench compare --quick --peers forwarder,haproxy,narrows --cases point-16,point-128,socket-64,execute-64
+
+instructions: ## What a statement costs in instructions, compared with bench/instructions.json.
+	scripts/setup.sh rust load
+	cargo build --profile demo -p narrows -p narrows-bench
+	target/demo/narrows-bench instructions --narrows target/demo/narrows --check bench/instructions.json
+
+release: ## The program as it is released, optimised for a profile of itself, into target/optimized; a quarter of an hour.
+	scripts/setup.sh rust servers load profile
+	scripts/release.sh
+
+deb: release ## The Debian package, into target/debian, and its check: installed, started, upgraded and removed in a folder.
+	scripts/setup.sh deb
 	scripts/deb.sh
 	scripts/deb-test.sh
 
@@ -52,4 +64,4 @@ docs: ## The API documentation, into target/doc.
 	scripts/setup.sh rust
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
-.PHONY: help check test model compat demo bench deb fuzz docs
+.PHONY: help check test model compat demo bench bench-quick instructions release deb fuzz docs

@@ -1,9 +1,9 @@
 #!/bin/bash
-# deb.sh [program]: packs the program (target/release/narrows), its units and its pages into
+# deb.sh [program]: packs the program (target/optimized/narrows, of scripts/release.sh), its units and its pages into
 # target/debian/narrows_VERSION_ARCH.deb.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-program=${1:-target/release/narrows}
+program=${1:-target/optimized/narrows}
 
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 architecture=$(dpkg --print-architecture)

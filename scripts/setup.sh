@@ -8,6 +8,7 @@
 #   compat   what the suites of make compat need that drivers does not install
 #   mysql9   MySQL 9 of Debian sid, into /opt/mysql9
 #   deb      what the Debian package is made and checked with
+#   profile  what releases are optimised for their profile with
 #   fuzz     nightly Rust and cargo-fuzz
 # Without arguments: rust, servers and load.
 set -euo pipefail
@@ -121,6 +122,12 @@ install_mysql9() {
 
 install_deb() { packages dpkg-dev binutils systemd adduser; }
 
+install_profile() {
+  install_rust
+  command -v rustup > /dev/null || die "llvm-profdata is a component of rustup's toolchains, and there is no rustup"
+  rustup component add llvm-tools
+}
+
 install_fuzz() {
   install_rust
   command_or_package c++ g++
@@ -131,7 +138,7 @@ install_fuzz() {
 [ $# -gt 0 ] || set -- rust servers load
 for what in "$@"; do
   case $what in
-    rust | servers | load | drivers | compat | mysql9 | deb | fuzz) "install_$what" ;;
+    rust | servers | load | drivers | compat | mysql9 | deb | profile | fuzz) "install_$what" ;;
     *) die "unknown: $what; see the head of $0" ;;
   esac
 done

@@ -114,6 +114,8 @@ fn measure(case: &Case, flags: &InstructionsFlags) -> io::Result<Figures> {
         narrows: &flags.narrows,
         rules: peers::Rules::default(),
         max_stmts: None,
+        baseline: None,
+        other: None,
         counted: Some(&dumps),
     };
     let running = peers::narrows(&setup)?;

@@ -5,11 +5,13 @@ mod codec;
 mod compare;
 mod dump;
 mod forward;
+mod idle;
 mod instructions;
 mod load;
 mod mock_server;
 mod peers;
 mod process;
+mod publish;
 mod restart;
 mod rules;
 mod server;
@@ -66,6 +68,8 @@ enum Command {
     Dump(dump::DumpFlags),
     /// mysqlslap on a real server, directly and from the query cache.
     Slap(slap::SlapFlags),
+    /// The comparison, rules and memory, as a page with plots.
+    Publish(publish::PublishFlags),
     /// What a statement costs in instructions, counted by valgrind.
     Instructions(instructions::InstructionsFlags),
     /// What TLS costs: a point select with and without it, and a connect compared with HAProxy's
@@ -127,6 +131,7 @@ fn main() -> ExitCode {
         Command::Dump(flags) => dump::run(&flags),
         Command::Slap(flags) => slap::run(&flags),
         Command::Instructions(flags) => instructions::run(&flags),
+        Command::Publish(flags) => publish::run(&flags),
         Command::Tls(flags) => tls::run(&flags),
     };
     match outcome {

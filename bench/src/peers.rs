@@ -35,6 +35,10 @@ pub struct Setup<'s> {
     pub rules: Rules,
     /// Narrows' `max_stmts_per_connection`; `None`: the default.
     pub max_stmts: Option<u32>,
+    /// Another Narrows binary, to compare with.
+    pub baseline: Option<&'s Path>,
+    /// The shell command of another proxy.
+    pub other: Option<&'s str>,
     /// Narrows runs under callgrind, which writes to files of this name with a number.
     pub counted: Option<&'s Path>,
 }
@@ -101,6 +105,8 @@ pub const PEERS: &[Peer] = &[
         terms: "1 thread, one user, the two rules of the read/write split",
         start: narrows,
     },
+    Peer { name: BASELINE, terms: "the same with another binary, of --baseline", start: baseline },
+    Peer { name: OTHER, terms: "any proxy, by the command of --peer-cmd", start: other },
     Peer { name: FAST_FORWARD, terms: "narrows with a user that has fast_forward", start: fast_forward },
     Peer { name: CACHED, terms: "narrows with every SELECT cached for an hour", start: cached },
 ];
@@ -113,6 +119,10 @@ pub const FORWARDER: &str = "forwarder";
 pub const HAPROXY: &str = "haproxy";
 /// This project.
 pub const NARROWS: &str = "narrows";
+/// Another version of this project.
+pub const BASELINE: &str = "baseline";
+/// Any other proxy.
+pub const OTHER: &str = "other";
 /// This project, forwarding bytes without looking at them.
 pub const FAST_FORWARD: &str = "fastforward";
 /// This project, answering from its cache.
@@ -156,15 +166,31 @@ fn haproxy(setup: &Setup) -> io::Result<Running> {
 
 /// Narrows with one user.
 pub fn narrows(setup: &Setup) -> io::Result<Running> {
-    start_narrows(setup, NARROWS, Columns::default())
+    start_narrows(setup, (NARROWS, setup.narrows), Columns::default())
+}
+
+fn other(setup: &Setup) -> io::Result<Running> {
+    let command = setup.other.ok_or_else(|| io::Error::other("which one? --peer-cmd COMMAND"))?;
+    let listen = free_address()?;
+    let command = command.replace("{listen}", &listen.to_string()).replace("{server}", &setup.primary);
+    let log = log_file(setup, OTHER);
+    let arguments = ["-c".to_owned(), format!("exec {command}")];
+    let mut process = Process::start(OTHER, setup.core, Path::new("/bin/sh"), &arguments, &log)?;
+    process.wait_for_port(listen, &log)?;
+    Ok(Running { address: Address::Tcp(listen), socket: None, admin: None, process: Some(process) })
+}
+
+fn baseline(setup: &Setup) -> io::Result<Running> {
+    let binary = setup.baseline.ok_or_else(|| io::Error::other("which one? --baseline FILE"))?;
+    start_narrows(setup, (BASELINE, binary), Columns::default())
 }
 
 fn fast_forward(setup: &Setup) -> io::Result<Running> {
-    start_narrows(setup, FAST_FORWARD, Columns { user: "fast_forward = 1\n", rule: "" })
+    start_narrows(setup, (FAST_FORWARD, setup.narrows), Columns { user: "fast_forward = 1\n", rule: "" })
 }
 
 fn cached(setup: &Setup) -> io::Result<Running> {
-    start_narrows(setup, CACHED, Columns { user: "", rule: "cache_ttl = 3600000\n" })
+    start_narrows(setup, (CACHED, setup.narrows), Columns { user: "", rule: "cache_ttl = 3600000\n" })
 }
 
 /// What distinguishes the variants of Narrows: columns of the user, and of the rules of the read/write split.
@@ -174,15 +200,15 @@ struct Columns {
     rule: &'static str,
 }
 
-fn start_narrows(setup: &Setup, name: &str, columns: Columns) -> io::Result<Running> {
-    if !setup.narrows.is_file() {
-        let path = setup.narrows.display();
+fn start_narrows(setup: &Setup, (name, binary): (&str, &Path), columns: Columns) -> io::Result<Running> {
+    if !binary.is_file() {
+        let path = binary.display();
         return Err(io::Error::other(format!(
             "no binary at {path}: cargo build --release, or --narrows FILE"
         )));
     }
     let admin = free_address()?;
-    let mut running = serve(setup, name, &format!("{name}.toml"), setup.narrows, |listen, socket| {
+    let mut running = serve(setup, name, &format!("{name}.toml"), binary, |listen, socket| {
         narrows_toml(setup, &format!("{listen};{socket}"), &admin.to_string(), columns)
     })?;
     if let Some(process) = &mut running.process {
@@ -208,7 +234,7 @@ fn serve(
     let (file, data) = (file.display().to_string(), data.display().to_string());
     let mut program = program.to_owned();
     let mut arguments: Vec<String> = match name {
-        NARROWS | FAST_FORWARD | CACHED => {
+        NARROWS | BASELINE | FAST_FORWARD | CACHED => {
             let flags = ["-f", "-n", "--no-supervisor", "--initial", "-D", &data, "-c", &file];
             flags.map(str::to_owned).to_vec()
         }
@@ -304,6 +330,8 @@ mod tests {
             narrows: Path::new("/nowhere/narrows"),
             rules: Rules::default(),
             max_stmts: None,
+            baseline: None,
+            other: None,
             counted: None,
         };
         let alone = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2", Columns::default());

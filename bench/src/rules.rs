@@ -17,22 +17,22 @@ use crate::process::{self, Process};
 pub struct RulesFlags {
     /// The Narrows binary.
     #[arg(long, default_value = "target/release/narrows")]
-    narrows: PathBuf,
+    pub narrows: PathBuf,
     /// Rounds; each round runs every set of rules once.
     #[arg(long, default_value_t = 9)]
-    rounds: usize,
+    pub rounds: usize,
     /// Length of a window in seconds.
     #[arg(long, default_value_t = 1.0)]
-    seconds: f64,
+    pub seconds: f64,
     /// Core of the mock server and the generator.
     #[arg(long, default_value_t = 0)]
-    load_core: usize,
+    pub load_core: usize,
     /// Core of the proxy.
     #[arg(long, default_value_t = 1)]
-    proxy_core: usize,
+    pub proxy_core: usize,
     /// Nice value of all parties; a negative one needs root, and helps on a busy machine.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
-    nice: i32,
+    pub nice: i32,
 }
 
 /// The sets of rules, and the limit of each as a multiple of the cost of the first one.
@@ -60,8 +60,24 @@ struct Party {
     costs: Vec<f64>,
 }
 
-/// Runs the measurement; an error if anything could not be measured.
+/// Runs the measurement and prints a table; an error if anything could not be measured.
 pub fn run(flags: &RulesFlags) -> io::Result<()> {
+    let mut parties = measure_sets(flags)?;
+    print_table(&mut parties, flags);
+    Ok(())
+}
+
+/// The cost of a query with each set of rules that match nothing: their number and kind, and the least CPU time in us.
+pub fn costs(flags: &RulesFlags) -> io::Result<Vec<(String, f64)>> {
+    let name = |rules: Rules| match rules {
+        Rules { digests, patterns: 0 } => format!("{digests}"),
+        Rules { patterns, .. } => format!("{patterns} match_pattern"),
+    };
+    let least = |party: &Party| party.costs.iter().copied().fold(f64::INFINITY, f64::min) / 1_000.0;
+    Ok(measure_sets(flags)?.iter().map(|party| (name(party.rules), least(party))).collect())
+}
+
+fn measure_sets(flags: &RulesFlags) -> io::Result<Vec<Party>> {
     let case = CASES.iter().find(|case| case.name == CASE).expect("the case is in the table");
     let _priority = if flags.nice == 0 { None } else { Some(process::Priority::set(flags.nice)?) };
     let (mock, primary) = Process::start_own(Some(flags.load_core), &["mock-server".to_owned()])?;
@@ -77,6 +93,8 @@ pub fn run(flags: &RulesFlags) -> io::Result<()> {
             narrows: &flags.narrows,
             rules: *rules,
             max_stmts: None,
+            baseline: None,
+            other: None,
             counted: None,
         };
         let began = Instant::now();
@@ -97,8 +115,7 @@ pub fn run(flags: &RulesFlags) -> io::Result<()> {
             party.costs.push(cpu as f64 / sample.report.queries.max(1) as f64);
         }
     }
-    print_table(&mut parties, flags);
-    Ok(())
+    Ok(parties)
 }
 
 /// Loads the rules again several times, as an administrator does.

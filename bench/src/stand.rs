@@ -34,6 +34,8 @@ impl Stand {
             narrows,
             rules: peers::Rules::default(),
             max_stmts: None,
+            baseline: None,
+            other: None,
             counted: None,
         };
         let direct = setup.primary.parse().map_err(io::Error::other)?;

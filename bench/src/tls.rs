@@ -58,6 +58,8 @@ pub fn run(flags: &TlsFlags) -> io::Result<()> {
         narrows: &flags.narrows,
         rules: peers::Rules::default(),
         max_stmts: None,
+        baseline: None,
+        other: None,
         counted: None,
     };
     let start = peers::choose(&[NARROWS.to_owned()])?[0].start;

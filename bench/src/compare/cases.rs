@@ -68,6 +68,7 @@ pub const CASES: &[Case] = &[
     Case { name: "socket-64", title: "text point select by Unix socket, 64 connections", connections: 64, statement: POINT, rows: 1, usage: Usage::Keep, socket: true, unit: Unit::Query },
     Case { name: "execute-16", title: "COM_STMT_EXECUTE of a point select, 16 connections", connections: 16, statement: PREPARED_POINT, rows: 1, usage: Usage::Execute, socket: false, unit: Unit::Query },
     Case { name: "execute-64", title: "COM_STMT_EXECUTE of a point select, 64 connections", connections: 64, statement: PREPARED_POINT, rows: 1, usage: Usage::Execute, socket: false, unit: Unit::Query },
+    Case { name: "execute-128", title: "COM_STMT_EXECUTE of a point select, 128 connections", connections: 128, statement: PREPARED_POINT, rows: 1, usage: Usage::Execute, socket: false, unit: Unit::Query },
     Case { name: "rows-1", title: "100,000 rows of 200 bytes, 1 connection", connections: 1, statement: ROWS, rows: 100_000, usage: Usage::Keep, socket: false, unit: Unit::Row },
     Case { name: "rows-8", title: "100,000 rows of 200 bytes, 8 connections", connections: 8, statement: ROWS, rows: 100_000, usage: Usage::Keep, socket: false, unit: Unit::Row },
     Case { name: "connect-16", title: "connect, log in, one query, quit; 16 at a time", connections: 16, statement: POINT, rows: 1, usage: Usage::Reconnect, socket: false, unit: Unit::Connection },

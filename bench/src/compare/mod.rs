@@ -12,10 +12,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use tempfile::TempDir;
 
 use self::cases::{CASES, Case};
-pub use self::table::Sample;
-use self::table::{Series, render};
+use self::table::render;
+pub use self::table::{Sample, Series, median};
 use crate::load::{Generator, Limit, Plan};
 use crate::peers::{self, Account, Peer, Running, Setup};
 use crate::process::{self, Process};
@@ -25,82 +26,114 @@ use crate::process::{self, Process};
 pub struct CompareFlags {
     /// The Narrows binary.
     #[arg(long, default_value = "target/release/narrows")]
-    narrows: PathBuf,
+    pub narrows: PathBuf,
+    /// Another Narrows binary, for the peer `baseline`.
+    #[arg(long)]
+    pub baseline: Option<PathBuf>,
+    /// A shell command that runs any proxy in the foreground, for the peer `other`. It listens on {listen} and forwards to
+    /// {server}; the account is bench, with password bench.
+    #[arg(long, env = "PEER_CMD")]
+    pub peer_cmd: Option<String>,
     /// Which peers take part.
     #[arg(
         long,
         value_delimiter = ',',
         default_value = "direct,forwarder,haproxy,narrows,fastforward,cached"
     )]
-    peers: Vec<String>,
+    pub peers: Vec<String>,
     /// Which cases; all if not given.
     #[arg(long, value_delimiter = ',')]
-    cases: Vec<String>,
+    pub cases: Vec<String>,
     /// Rounds per case; each round runs every peer once.
     #[arg(long, default_value_t = 5)]
-    rounds: usize,
+    pub rounds: usize,
     /// Length of a window in seconds.
     #[arg(long, default_value_t = 1.2)]
-    seconds: f64,
+    pub seconds: f64,
     /// Three rounds of 0.5 seconds: under a minute in total, but noisier.
     #[arg(long)]
-    quick: bool,
+    pub quick: bool,
     /// Also write every sample to this file.
     #[arg(long)]
     json: Option<PathBuf>,
     /// Core of the mock server and the generator.
     #[arg(long, default_value_t = 0)]
-    load_core: usize,
+    pub load_core: usize,
     /// Core of the proxy.
     #[arg(long, default_value_t = 1)]
-    proxy_core: usize,
+    pub proxy_core: usize,
     /// Nice value of all parties; a negative one needs root, and helps on a busy machine.
     #[arg(long, default_value_t = 0, allow_negative_numbers = true)]
-    nice: i32,
+    pub nice: i32,
 }
 
 /// Runs the comparison; an error if a requested peer could not be measured, or any query failed.
 pub fn run(flags: &CompareFlags) -> io::Result<()> {
-    let (rounds, window) = if flags.quick { (3, 0.5) } else { (flags.rounds, flags.seconds) };
-    let window = Duration::from_secs_f64(window);
-    let peers = peers::choose(&flags.peers)?;
     let cases = choose_cases(&flags.cases)?;
-    if flags.load_core == flags.proxy_core {
-        return Err(io::Error::other("the proxy needs a core of its own"));
-    }
-    let _priority = if flags.nice == 0 { None } else { Some(process::Priority::set(flags.nice)?) };
-    let (mock, mock_address) = Process::start_own(Some(flags.load_core), &["mock-server".to_owned()])?;
-    let folder = tempfile::tempdir()?;
-    let setup = Setup {
-        primary: mock_address,
-        replicas: Vec::new(),
-        account: Account { user: "bench".to_owned(), password: "bench".to_owned() },
-        folder: folder.path(),
-        core: Some(flags.proxy_core),
-        narrows: &flags.narrows,
-        rules: peers::Rules::default(),
-        max_stmts: None,
-        counted: None,
-    };
-    let parties: Vec<Party> = peers.into_iter().map(|peer| Party::start(peer, &setup)).collect();
-    process::pin_to(flags.load_core)?;
-    describe(&parties, flags);
-
-    let mut all = Vec::new();
-    for case in cases {
-        let series = measure_case(case, &parties, &mock, &setup.account, rounds, window);
-        print!("{}", render(case, rounds, window, &series));
-        io::stdout().flush()?;
-        all.extend(series);
-    }
+    let scene = Scene::start(flags)?;
+    describe(&scene.parties, flags);
+    let all = scene.measure_all(&cases, flags)?;
     if let Some(file) = &flags.json {
         fs::write(file, serde_json::to_string_pretty(&all)?)?;
     }
     check(&all)
 }
 
+/// The peers of a comparison, ready to be measured.
+pub struct Scene {
+    pub parties: Vec<Party>,
+    pub account: Account,
+    mock: Process,
+    _folder: TempDir,
+    _priority: Option<process::Priority>,
+}
+
+impl Scene {
+    /// Starts the mock server and the peers, and moves this process to the core of the load.
+    pub fn start(flags: &CompareFlags) -> io::Result<Scene> {
+        let peers = peers::choose(&flags.peers)?;
+        if flags.load_core == flags.proxy_core {
+            return Err(io::Error::other("the proxy needs a core of its own"));
+        }
+        let priority = if flags.nice == 0 { None } else { Some(process::Priority::set(flags.nice)?) };
+        let (mock, mock_address) = Process::start_own(Some(flags.load_core), &["mock-server".to_owned()])?;
+        let folder = tempfile::tempdir()?;
+        let account = Account { user: "bench".to_owned(), password: "bench".to_owned() };
+        let setup = Setup {
+            primary: mock_address,
+            replicas: Vec::new(),
+            account: account.clone(),
+            folder: folder.path(),
+            core: Some(flags.proxy_core),
+            narrows: &flags.narrows,
+            rules: peers::Rules::default(),
+            max_stmts: None,
+            baseline: flags.baseline.as_deref(),
+            other: flags.peer_cmd.as_deref(),
+            counted: None,
+        };
+        let parties: Vec<Party> = peers.into_iter().map(|peer| Party::start(peer, &setup)).collect();
+        process::pin_to(flags.load_core)?;
+        Ok(Scene { parties, account, mock, _folder: folder, _priority: priority })
+    }
+
+    /// Measures all peers in these cases, and prints a table for each.
+    pub fn measure_all(&self, cases: &[&'static Case], flags: &CompareFlags) -> io::Result<Vec<Series>> {
+        let (rounds, seconds) = if flags.quick { (3, 0.5) } else { (flags.rounds, flags.seconds) };
+        let window = Duration::from_secs_f64(seconds);
+        let mut all = Vec::new();
+        for case in cases {
+            let series = measure_case(case, &self.parties, &self.mock, &self.account, rounds, window);
+            print!("{}", render(case, rounds, window, &series));
+            io::stdout().flush()?;
+            all.extend(series);
+        }
+        Ok(all)
+    }
+}
+
 /// An error that names what could not be measured, and what had errors.
-fn check(all: &[Series]) -> io::Result<()> {
+pub fn check(all: &[Series]) -> io::Result<()> {
     let is_lame = |series: &&Series| series.failure.is_some() || series.errors() > 0;
     let name = |series: &Series| format!("{} in {}", series.peer, series.case);
     let lame: Vec<String> = all.iter().filter(is_lame).map(name).collect();
@@ -111,9 +144,9 @@ fn check(all: &[Series]) -> io::Result<()> {
 }
 
 /// A peer, whether it serves or failed to start.
-struct Party {
-    peer: &'static Peer,
-    running: Result<Running, String>,
+pub struct Party {
+    pub peer: &'static Peer,
+    pub running: Result<Running, String>,
 }
 
 impl Party {
@@ -122,7 +155,7 @@ impl Party {
     }
 }
 
-fn choose_cases(names: &[String]) -> io::Result<Vec<&'static Case>> {
+pub fn choose_cases(names: &[String]) -> io::Result<Vec<&'static Case>> {
     if let Some(unknown) = names.iter().find(|name| CASES.iter().all(|case| case.name != name.as_str())) {
         let known: Vec<&str> = CASES.iter().map(|case| case.name).collect();
         return Err(io::Error::other(format!(

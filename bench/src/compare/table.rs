@@ -40,7 +40,7 @@ pub struct Series {
 
 impl Series {
     /// Proxy CPU per unit in each round, lowest first.
-    fn proxy_cost(&self) -> Vec<f64> {
+    pub fn proxy_cost(&self) -> Vec<f64> {
         self.sorted(|sample| sample.proxy_cpu_ns.map(|ns| self.per_unit(sample, ns)))
     }
 
@@ -58,7 +58,7 @@ impl Series {
         figures
     }
 
-    fn median(&self, figure: impl Fn(&Sample) -> f64) -> Option<f64> {
+    pub fn median(&self, figure: impl Fn(&Sample) -> f64) -> Option<f64> {
         median(&self.sorted(|sample| Some(figure(sample))))
     }
 
@@ -160,7 +160,7 @@ fn hit_line(all: &[Series]) -> Option<String> {
 const MOST_FOR_A_HIT: f64 = 1.2;
 
 /// The median of sorted figures; for an even number of them, the mean of the middle two.
-fn median(sorted: &[f64]) -> Option<f64> {
+pub fn median(sorted: &[f64]) -> Option<f64> {
     let upper = sorted.get(sorted.len() / 2)?;
     let lower = sorted.get(sorted.len().checked_sub(1)? / 2)?;
     Some((lower + upper) / 2.0)

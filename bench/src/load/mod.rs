@@ -199,6 +199,13 @@ impl Generator {
 
     /// Receives outstanding answers and disconnects; fails if an answer never arrives.
     pub fn finish(mut self) -> io::Result<()> {
+        self.rest()?;
+        self.slots.iter_mut().for_each(Slot::quit);
+        Ok(())
+    }
+
+    /// Receives outstanding answers, and sends no more queries; fails if an answer never arrives.
+    pub fn rest(&mut self) -> io::Result<()> {
         self.asking = false;
         let deadline = Instant::now() + PATIENCE;
         while self.slots.iter().any(|slot| !matches!(slot.stage, Stage::Rest)) {
@@ -208,7 +215,6 @@ impl Generator {
             }
             self.turn(deadline)?;
         }
-        self.slots.iter_mut().for_each(Slot::quit);
         Ok(())
     }
 

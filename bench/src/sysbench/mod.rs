@@ -93,6 +93,8 @@ pub fn run(flags: &SysbenchFlags) -> io::Result<()> {
         narrows: &flags.narrows,
         rules: peers::Rules::default(),
         max_stmts: None,
+        baseline: None,
+        other: None,
         counted: None,
     };
     let bench = Bench { program: &program, flags };
