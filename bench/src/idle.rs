@@ -31,14 +31,15 @@ pub fn measure(party: &Party, account: &Account) -> io::Result<Option<f64>> {
         Ok(generator)
     };
     // What the first clients make a proxy allocate is not the cost of one more.
-    let few = connections(FEW)?;
+    let few = connections(AT_ONCE)?;
     std::thread::sleep(REST);
     let before = resident_kib(process)?;
-    let many = connections(MANY)?;
+    // A crowd would measure the connections to servers that it needs at the same time.
+    let many = (0..MANY / AT_ONCE).map(|_| connections(AT_ONCE)).collect::<io::Result<Vec<_>>>()?;
     std::thread::sleep(REST);
     let after = resident_kib(process)?;
     few.finish()?;
-    many.finish()?;
+    many.into_iter().try_for_each(Generator::finish)?;
     Ok(Some(after.saturating_sub(before) as f64 / MANY as f64))
 }
 
@@ -50,7 +51,8 @@ fn resident_kib(process: &Process) -> io::Result<u64> {
     kib.ok_or_else(|| io::Error::other("no VmRSS"))
 }
 
-const FEW: usize = 100;
+/// Clients that run their statement at the same time.
+const AT_ONCE: usize = 50;
 const MANY: usize = 2_000;
 
 /// Narrows releases the memory that a command needed after one to two seconds.

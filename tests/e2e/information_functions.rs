@@ -6,6 +6,7 @@ use narrows_testkit::{
     capability,
 };
 
+use crate::prepared::Statement;
 use crate::support::start;
 
 /// A server with one connection for all clients, so that no connection knows what its client has run before.
@@ -153,4 +154,49 @@ fn a_question_of_our_own_does_not_end_the_conditions_of_a_connection() {
     client.query("SELECT LAST_INSERT_ID()");
     assert_eq!(client.query("EXECUTE plus USING @a").cell().as_deref(), Some("42"));
     assert_eq!(client.query("SHOW COUNT(*) WARNINGS").cell().as_deref(), Some("1"));
+}
+
+/// A preparation runs nothing, so that the values are those of the statement before it; a `SELECT .. INTO` counts rows that
+/// its answer does not report.
+#[test]
+fn values_after_a_preparation_and_a_select_into_are_those_of_the_server() {
+    for flavour in Flavour::both() {
+        let (server, narrows) = stand(flavour);
+        // MySQL lets an account log in without TLS after its first login, which Narrows can do.
+        RawClient::open(&narrows.endpoint(), &login()).query("SELECT 1");
+        for steps in [
+            ["INSERT INTO t (v) VALUES (7), (8)", "prepare SELECT LAST_INSERT_ID()", "SELECT ROW_COUNT()"],
+            ["UPDATE t SET v = v + 1 LIMIT 2", "prepare SELECT 1", "SELECT ROW_COUNT()"],
+            ["SELECT 1", "prepare SELECT 1", "SELECT ROW_COUNT()"],
+            ["SELECT v FROM t LIMIT 2", "prepare SELECT 1", "SELECT FOUND_ROWS()"],
+            ["SELECT v FROM t LIMIT 2", "SELECT 5 INTO @w", "SELECT FOUND_ROWS()"],
+            ["SELECT v FROM t LIMIT 2", "SELECT v FROM t WHERE id = 1 INTO @w", "SELECT FOUND_ROWS()"],
+            ["SELECT v FROM t LIMIT 2", "SELECT v FROM t WHERE id = 0 INTO @w", "SELECT FOUND_ROWS()"],
+        ] {
+            let run = |endpoint: &Endpoint, between: &mut dyn FnMut()| {
+                let mut client = RawClient::open(endpoint, &login());
+                let last = steps.map(|step| {
+                    let cell = match step.strip_prefix("prepare ") {
+                        Some(text) => {
+                            Statement::prepare(&mut client, text);
+                            None
+                        }
+                        None => client.query(step).text_rows().into_iter().flatten().flatten().next(),
+                    };
+                    between();
+                    cell
+                });
+                last[2].clone()
+            };
+            let wanted = run(&server.endpoint(), &mut || ());
+            assert_eq!(run(&narrows.endpoint(), &mut || ()), wanted, "{flavour:?}: {steps:?}");
+            // A variable keeps the connection, so that nobody else uses it.
+            if steps.iter().any(|step| step.contains(" INTO @")) {
+                continue;
+            }
+            let mut other = RawClient::open(&narrows.endpoint(), &login());
+            let mut disturb = || drop(other.query("SELECT v FROM t"));
+            assert_eq!(run(&narrows.endpoint(), &mut disturb), wanted, "{flavour:?}, disturbed: {steps:?}");
+        }
+    }
 }

@@ -42,6 +42,7 @@ impl Plot<'_> {
         chart
             .configure_mesh()
             .disable_x_mesh()
+            .light_line_style(WHITE)
             .x_labels(2 * self.groups.len() + 1)
             .x_label_formatter(&name)
             .y_desc(self.unit)

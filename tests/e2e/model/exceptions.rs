@@ -385,11 +385,11 @@ fn text_of_number(case: &Case<'_>, line: &str) -> Option<String> {
     if case.text.contains("CONCAT(@b, 'x') AS s") && line.starts_with("COLUMN s ") {
         return Some("COLUMN s".to_owned());
     }
-    // A value derived from it has its own character set, but the length of a converted one.
+    // A value derived from it has the length of a converted one, and if it is NULL, because the variable was not set, its collation.
     let made = case.past.text_made && (line.starts_with("COLUMN @a ") || line.starts_with("COLUMN @A "));
-    let (start, length) = line.split_once(" length=").filter(|_| made)?;
+    let (start, definition) = line.split_once(" collation=").filter(|_| made)?;
     // The type follows from the length.
-    let end = length.split_once(" flags=").map_or("", |(_, rest)| rest);
+    let end = definition.split_once(" flags=").map_or("", |(_, rest)| rest);
     Some(format!("{start} flags={end}"))
 }
 

@@ -2,10 +2,10 @@
 //! the admin table, and its documentation, is declared by its row of `RULES` in the control plane's `config/tables.rs`.
 //!
 //! - Each column defines its field in [`RuleRow`] and its definition in `mysql_query_rules` and
-//! `runtime_mysql_query_rules`.
+//!   `runtime_mysql_query_rules`.
 //! - A *condition on the client* also defines its fields in [`Client`] and [`OwnedClient`], how it is compiled
-//! ([`Conditions`]), its part of the [`ProfileKey`], the interpreter and the random rules of the tests, and its name in
-//! `EXPLAIN ROUTE`.
+//!   ([`Conditions`]), its part of the [`ProfileKey`], the interpreter and the random rules of the tests, and its name in
+//!   `EXPLAIN ROUTE`.
 //! - An *output* also defines its field in [`RuleOutput`], how a rule sets it, and its text in `EXPLAIN ROUTE`.
 //!
 //! Workers remember results of the rules by [`ProfileKey`]. So that no client gets the result of a different one, only

@@ -180,7 +180,8 @@ impl Session {
     async fn process_kill(&mut self, request: &Request) -> Result<(), End> {
         match request.argument().first_chunk::<4>() {
             Some(id) => {
-                self.kill(KillTarget { kind: KillKind::Connection, id: u32::from_le_bytes(*id).into() }).await
+                let id = u32::from_le_bytes(*id).into();
+                self.kill(KillTarget { kind: KillKind::Connection, id }).await.map(drop)
             }
             None => self.reply_error(Errno::MALFORMED_PACKET, "Malformed communication packet").await,
         }

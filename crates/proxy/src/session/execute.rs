@@ -55,17 +55,12 @@ impl Session {
             return Ok(());
         }
         self.begin_record(job, request);
-        if !job.options.delay.is_zero()
-            && let Some(killed) = Box::pin(self.hold_back(request, job.options.delay)).await?
-        {
-            return Box::pin(self.refuse_unsent(request, job, killed)).await;
-        }
-        if !request.whole
-            && let Some(killed) = Box::pin(self.take_in(request)).await?
-        {
-            return Box::pin(self.refuse_unsent(request, job, killed)).await;
-        }
         self.choose_kept(job, job.text(request));
+        if (!request.whole || !job.options.delay.is_zero())
+            && let Some(done) = Box::pin(self.before_run(request, job)).await
+        {
+            return done;
+        }
         job.apart = job.options.may_run_apart && self.may_run_apart(job);
         let commits_by_itself = self.data.status.contains(Status::AUTOCOMMIT);
         let told = match self.binding.aside.is_empty() {
@@ -76,6 +71,9 @@ impl Session {
             Ok(()) => self.run_job(request, job).await,
             Err(end) => Err(end),
         };
+        if let Err(end) = &result {
+            self.note_cut_off(request, job, end);
+        }
         self.end_record();
         self.forget_recording(&result);
         if !self.binding.aside.is_empty() {
@@ -87,19 +85,44 @@ impl Session {
         result
     }
 
-    /// Answers a statement with an error before it has a connection.
-    async fn refuse_unsent(
-        &mut self,
-        request: &mut Request,
-        job: &Job,
-        (errno, text): (Errno, String),
-    ) -> Result<(), End> {
+    /// Waits for the delay of a statement, and for the rest of a long one. Returns the outcome if it ends there.
+    async fn before_run(&mut self, request: &mut Request, job: &Job) -> Option<Result<(), End>> {
+        let mut waited = match job.options.delay.is_zero() {
+            true => Ok(None),
+            false => self.hold_back(request, job.options.delay).await,
+        };
+        if let Ok(None) = waited
+            && !request.whole
+        {
+            waited = self.take_in(request).await;
+        }
+        let killed = waited.transpose()?;
         self.run.recording.take();
-        self.fail_record(errno.number);
+        let done = match killed {
+            Ok((errno, text)) => {
+                self.fail_record(errno.number);
+                self.count_failed(request, job);
+                match self.discard(request).await {
+                    Ok(()) => self.reply_error_at(request.answer(), errno, &text).await,
+                    Err(end) => Err(end),
+                }
+            }
+            Err(end) => {
+                self.note_cut_off(request, job, &end);
+                Err(end)
+            }
+        };
         self.end_record();
-        self.count_failed(request, job);
-        self.discard(request).await?;
-        self.reply_error_at(request.answer(), errno, &text).await
+        self.keep_current();
+        Some(done)
+    }
+
+    /// A statement whose session ends with it has failed, unless it was counted already.
+    fn note_cut_off(&mut self, request: &Request, job: &Job, end: &End) {
+        if self.run.ended.is_none() && matches!(end, End::Interrupted(_) | End::Gone) {
+            self.fail_record(Errno::QUERY_INTERRUPTED.number);
+            self.count_failed(request, job);
+        }
     }
 
     async fn run_job(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {

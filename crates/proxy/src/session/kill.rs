@@ -17,24 +17,29 @@ use crate::rt::{Instant, oneshot, spawn_local};
 use crate::worker::{Kill, KillAnswer};
 
 impl Session {
-    /// `KILL` and `COM_PROCESS_KILL`, with an id of Narrows. The session may be on any worker.
-    pub(super) async fn kill(&mut self, target: KillTarget) -> Result<(), End> {
-        if self.kill_first(&[target]).await? { self.reply_ok("").await } else { Ok(()) }
+    /// `KILL` and `COM_PROCESS_KILL`, with an id of Narrows. The session may be on any worker. Returns the error that the client
+    /// has received, if it failed.
+    pub(super) async fn kill(&mut self, target: KillTarget) -> Result<Result<(), Errno>, End> {
+        let killed = self.kill_all(&[target]).await?;
+        if killed.is_ok() {
+            self.reply_ok("").await?;
+        }
+        Ok(killed)
     }
 
-    /// Carries out the kills before other statements, in order. False: one failed, and the client has received the error.
-    pub(super) async fn kill_first(&mut self, targets: &[KillTarget]) -> Result<bool, End> {
+    /// Carries out kills, in order, until one fails. Returns the error that the client has received for it.
+    pub(super) async fn kill_all(&mut self, targets: &[KillTarget]) -> Result<Result<(), Errno>, End> {
+        self.note_tie();
         for target in targets {
             if target.id == u64::from(self.handle.id) {
-                self.kill_self(target.kind).await?;
-                return Ok(false);
+                return self.kill_self(target.kind).await.map(Err);
             }
             if let Err((errno, text)) = self.end_session(*target).await {
                 self.reply_error(errno, &text).await?;
-                return Ok(false);
+                return Ok(Err(errno));
             }
         }
-        Ok(true)
+        Ok(Ok(()))
     }
 
     /// Ends another session, or its statement; the error is for the client.
@@ -58,7 +63,7 @@ impl Session {
 
     /// A client kills itself. As on a server of the version in the greeting, the statement fails with an error, for which
     /// only MariaDB has a separate code.
-    async fn kill_self(&mut self, kind: KillKind) -> Result<(), End> {
+    async fn kill_self(&mut self, kind: KillKind) -> Result<Errno, End> {
         let version = self.snapshot().variables.server_version.to_ascii_lowercase();
         let (errno, text) = match kind {
             KillKind::Connection if version.contains("mariadb") => {
@@ -68,7 +73,7 @@ impl Session {
         };
         self.reply_error(errno, text).await?;
         match kind {
-            KillKind::Query => Ok(()),
+            KillKind::Query => Ok(errno),
             KillKind::Connection => Err(End::Interrupted(Interrupt::KillConnection)),
         }
     }

@@ -26,10 +26,11 @@ use crate::worker::LocalSnapshot;
 enum Next {
     /// It runs, after these sessions and statements are killed.
     Run(Vec<KillTarget>, Job),
+    /// Narrows kills a session or its statement.
+    Kill(KillTarget, Box<Job>),
     /// Narrows answers with OK.
     Ok(String),
     Refuse(Errno, String),
-    Kill(KillTarget),
     /// `PROXYSQL INTERNAL`, after that many bytes of query attributes.
     Internal(usize),
 }
@@ -40,18 +41,20 @@ impl Session {
         let next = self.decide(request);
         match next.unwrap_or_else(|why| Next::Refuse(Errno::MALFORMED_PACKET, malformed(why))) {
             Next::Run(first, mut job) => {
-                if !first.is_empty() {
-                    self.note_tie();
-                    if !Box::pin(self.kill_first(&first)).await? {
-                        return Ok(());
-                    }
+                if !first.is_empty()
+                    && let Err(errno) = Box::pin(self.kill_all(&first)).await?
+                {
+                    self.note_killed(request, &job, Some(errno));
+                    return Ok(());
                 }
                 self.show_statement(request.argument_after(job.attributes));
                 self.execute(request, &mut job).await
             }
-            Next::Kill(target) => {
-                self.note_tie();
-                self.kill(target).await
+            Next::Kill(target, job) => {
+                let killed = Box::pin(self.kill(target)).await;
+                let error = killed.as_ref().map_or(Some(Errno::QUERY_INTERRUPTED), |killed| killed.err());
+                self.note_killed(request, &job, error);
+                killed.map(drop)
             }
             Next::Internal(attributes) => Box::pin(self.internal(request, attributes)).await,
             Next::Ok(text) => self.reply_ok(&text).await,
@@ -96,8 +99,10 @@ impl Session {
             match self.asking(&snapshot).kills(self.handle.id, (&statement, text), request.whole) {
                 Kills::Nobody => {}
                 Kills::Alone(target) => {
-                    self.note_answered(&snapshot, (&statement, text), &ruled, None);
-                    return Ok(Next::Kill(target));
+                    let mut job = Job::new(Command::Query, statement, request.whole);
+                    job.options.logged = is_logged(&snapshot.variables, &ruled.output);
+                    (job.digest, job.attributes) = (ruled.digest, attributes);
+                    return Ok(Next::Kill(target, Box::new(job)));
                 }
                 Kills::Refused(errno, text) => route = Route::Refuse(errno, text.to_owned()),
                 Kills::First(targets, rest) => {
@@ -128,6 +133,15 @@ impl Session {
                 Next::Run(first, job)
             }
         })
+    }
+
+    /// Counts and logs a text with a kill, after it was carried out or has failed.
+    fn note_killed(&mut self, request: &Request, job: &Job, error: Option<Errno>) {
+        let text = request.argument_after(job.attributes);
+        self.count_statement((&job.statement, job.digest.as_ref()), text, NOWHERE, Yield::default());
+        if job.options.logged {
+            self.record_answered(Command::Query, text, error);
+        }
     }
 
     /// Counts and logs a text that Narrows answers: with OK, or with this error.

@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_wire::Command;
 
 use super::effects::{
     Before, Change, Done, Effects, HeldStatement, PinReason, Pins, Reported, ServerReport, effects, escapes,
@@ -58,7 +59,13 @@ impl Session {
         let keeps_no_errors = outcome.error.is_some() && self.data.state.keeps_no_errors();
         let asks = !untold.is_empty() || keeps_no_errors;
         let is_disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
-        self.data.information.last = if is_disturbed { Last::Nobody } else { Last::Here };
+        // A preparation changes nothing of the statement before it.
+        let prepared = job.command == Command::StmtPrepare && outcome.error.is_none();
+        if is_disturbed {
+            self.data.information.last = Last::Nobody;
+        } else if !prepared {
+            self.data.information.last = Last::Here;
+        }
         if !asks {
             self.settle(backend, pins, job, text, outcome);
             return Ok(());
@@ -110,7 +117,11 @@ impl Session {
         let effects = effects(&done(job, text), &report(outcome), before);
         self.settle_statement(&mut backend, job, effects.prepared, outcome);
         self.apply(&mut backend, &effects);
-        self.data.information.note_results(&job.statement, text, backend.login.family, outcome);
+        self.data.information.note_results(
+            (job.command, &job.statement, text),
+            backend.login.family,
+            outcome,
+        );
         note_drawn(&mut backend, &job.statement);
         let Effects { pins, begun, exit, .. } = effects;
         self.keep_or_return_as(backend, pins, (begun, exit), (job, text));

@@ -112,7 +112,9 @@ fn state_after_login(snapshot: &Snapshot, account: &Account, question: &RouteQue
         None if account.row.default_schema.is_empty() => &snapshot.variables.default_schema,
         None => &account.row.default_schema,
     };
+    // As of a client with CLIENT_MULTI_STATEMENTS.
     let mut state = SessionState::default();
+    state.multi_statements = true;
     state.set_literal("character_set_client", "utf8mb4");
     state.schema = Some(schema.as_bytes()).filter(|schema| !schema.is_empty()).map(Into::into);
     state

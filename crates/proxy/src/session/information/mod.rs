@@ -26,8 +26,8 @@ mod tests;
 use std::sync::Arc;
 
 use narrows_sql::{Flags, Kind, Statement, has_offset, literal_offset};
-use narrows_wire::Errno;
 use narrows_wire::charset::Family;
+use narrows_wire::{Command, Errno};
 
 use super::job::Job;
 use super::outcome::Outcome;
@@ -158,11 +158,14 @@ impl Information {
     /// Takes over what the answer to a statement reports, for later questions.
     pub(super) fn note_results(
         &mut self,
-        statement: &Statement,
-        text: &[u8],
+        (command, statement, text): (Command, &Statement, &[u8]),
         family: Family,
         outcome: &Outcome,
     ) {
+        // Nothing has run.
+        if command == Command::StmtPrepare && outcome.error.is_none() {
+            return;
+        }
         if outcome.last_insert_id != 0 {
             self.insert_id.is_named(outcome.last_insert_id);
         }
@@ -190,7 +193,9 @@ impl Information {
             None => found_besides(statement, text, family, outcome),
         };
         let is_call = statement.kind == Kind::Call && outcome.rows.is_some();
-        let only_here = outcome.error.is_none() && (calculated || is_call);
+        // Its rows were counted, and went into variables or a file.
+        let is_into = statement.kind == Kind::Select && outcome.rows.is_none();
+        let only_here = outcome.error.is_none() && (calculated || is_call || is_into);
         self.found_rows.after_statement(found, only_here);
     }
 
@@ -203,7 +208,7 @@ impl Information {
         outcome: &Outcome,
     ) {
         self.conditions.note(job.command, &job.statement, text, family, outcome);
-        self.note_results(&job.statement, text, family, outcome);
+        self.note_results((job.command, &job.statement, text), family, outcome);
         if let FoundRows::Here = self.found_rows {
             let skipped = literal_offset(text).unwrap_or_default();
             let rows = outcome.rows.unwrap_or_default();

@@ -20,7 +20,7 @@ fn after(statements: &[(&str, Outcome)]) -> Information {
         let (statement, text) = (classify(text.as_bytes()), text.as_bytes());
         information.conditions.note(Command::Query, &statement, text, Family::MySql, outcome);
         information.last = Last::Here;
-        information.note_results(&statement, text, Family::MySql, outcome);
+        information.note_results((Command::Query, &statement, text), Family::MySql, outcome);
     }
     information
 }
@@ -39,7 +39,7 @@ fn inserted(id: u64) -> Outcome {
 
 fn insert(information: &mut Information, id: u64) {
     let text = b"INSERT INTO t VALUES ()";
-    information.note_results(&classify(text), text, Family::MySql, &inserted(id));
+    information.note_results((Command::Query, &classify(text), text), Family::MySql, &inserted(id));
 }
 
 fn wanted(information: &Information, text: &str) -> Option<Place> {

@@ -180,6 +180,10 @@ fn what_narrows_does_itself_is_explained_as_it_is_done() {
         let is_answer = matches!(&outcome, RouteOutcome::Answered(text) if text.starts_with(answer));
         assert!(is_answer, "{statement}: {outcome:?}");
     }
+    let outcome = route(&snapshot, "KILL 5; SELECT 1").outcome;
+    let runs =
+        matches!(&outcome, RouteOutcome::Hostgroup(_, why) if why.starts_with("after Narrows has killed"));
+    assert!(runs, "{outcome:?}");
 }
 
 #[test]
