@@ -194,7 +194,9 @@ impl Information {
         };
         let is_call = statement.kind == Kind::Call && outcome.rows.is_some();
         // Its rows were counted, and went into variables or a file.
-        let is_into = statement.kind == Kind::Select && outcome.rows.is_none();
+        let is_into = statement.kind == Kind::Select
+            && statement.flags.intersects(Flags::EFFECTS)
+            && outcome.rows.is_none();
         let only_here = outcome.error.is_none() && (calculated || is_call || is_into);
         self.found_rows.after_statement(found, only_here);
     }
