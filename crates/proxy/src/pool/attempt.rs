@@ -21,7 +21,8 @@ impl Pool {
     pub(super) fn attempt(&self, group: &Group, hostgroup: &Hostgroup, ask: &Ask<'_>) -> Attempt {
         if let Some(backend) = ask.untouched.and_then(|last| group.take_untouched(last)) {
             self.publish_idle(group);
-            return Attempt::Idle(backend);
+            let fitness = fitness(&backend, ask);
+            return Attempt::Idle(backend, fitness);
         }
         loop {
             let server = match self.choose(group, hostgroup, ask) {
@@ -32,12 +33,12 @@ impl Pool {
             let fitting = group.take_idle(server, ask);
             self.publish_idle(group);
             match fitting {
-                Some(backend) if !backend.is_alive() => {
+                Some((backend, _)) if !backend.is_alive() => {
                     server.figures.distrust();
                     continue;
                 }
-                Some(backend) if fitness(&backend, ask) < NEW_LOGIN => return Attempt::Idle(backend),
-                Some(backend) => {
+                Some((backend, fitness)) if fitness < NEW_LOGIN => return Attempt::Idle(backend, fitness),
+                Some((backend, fitness)) => {
                     let may_open = self.may_open(group, hostgroup, server, ask.now);
                     match may_open.then(|| self.slot(hostgroup, server, ask.now)).flatten() {
                         // Room for a connection of its own: the other account keeps the one it has.
@@ -45,7 +46,7 @@ impl Pool {
                             self.put_idle(group, backend);
                             return Attempt::Open(Arc::clone(server), slot);
                         }
-                        None => return Attempt::Idle(backend),
+                        None => return Attempt::Idle(backend, fitness),
                     }
                 }
                 None => match self.slot(hostgroup, server, ask.now) {

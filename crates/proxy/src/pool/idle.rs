@@ -23,9 +23,9 @@ impl Group {
         Some(idle.remove(index)).filter(Backend::is_alive)
     }
 
-    /// The idle connection of `server` with the lowest [`fitness`]; among equals one that has the statement, and else
-    /// the one used last.
-    pub(super) fn take_idle(&self, server: &Server, ask: &Ask<'_>) -> Option<Backend> {
+    /// The idle connection of `server` with the lowest [`fitness`], and that fitness; among equals one that has the
+    /// statement, and else the one used last.
+    pub(super) fn take_idle(&self, server: &Server, ask: &Ask<'_>) -> Option<(Backend, u32)> {
         let lacks = |backend: &Backend| ask.statement.is_some_and(|it| !backend.login.statements.has(it));
         let mut idle = self.idle.borrow_mut();
         let mut best: Option<(usize, (u32, bool))> = None;
@@ -43,7 +43,7 @@ impl Group {
                 break;
             }
         }
-        best.map(|(index, _)| idle.remove(index))
+        best.map(|(index, (fitness, _))| (idle.remove(index), fitness))
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::idle::{NEW_LOGIN, fitness, home};
+use super::idle::{NEW_LOGIN, home};
 use super::{Ask, Attempt, Exit, LeaseError, Pool, count};
 use crate::backend::{Backend, Want};
 use crate::rows::HostgroupId;
@@ -116,7 +116,7 @@ impl Pool {
         let group = self.group(&known.demand);
         let first = if group.waiters.is_empty() { self.attempt(&group, known, &ask) } else { Attempt::Busy };
         match first {
-            Attempt::Idle(mut backend) if fitness(&backend, &ask) < NEW_LOGIN => {
+            Attempt::Idle(mut backend, fitness) if fitness < NEW_LOGIN => {
                 count(&self.figures.immediate);
                 if backend.in_use.is_none() {
                     backend.in_use = Some(group.use_of(&backend.login.server, ask.now));

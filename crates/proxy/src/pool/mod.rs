@@ -131,7 +131,8 @@ pub enum LeaseError {
 
 /// What can be had right now.
 enum Attempt {
-    Idle(Backend),
+    /// An idle connection, and its [`fitness`](idle::fitness).
+    Idle(Backend, u32),
     Open(Arc<Server>, ConnectionSlot),
     /// Every server is in use up to its limit.
     Busy,

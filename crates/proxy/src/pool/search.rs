@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::idle::{NEW_LOGIN, fitness};
+use super::idle::NEW_LOGIN;
 use super::waiters::Place;
 use super::{Ask, Attempt, Group, LeaseError, Mail, Pool};
 use crate::backend::{Backend, BackendError};
@@ -94,7 +94,7 @@ impl Search<'_> {
             // While a connection is opened or logged in again this search has no place in the queue, so that
             // others continue; it keeps its time of arrival.
             let found = match attempt {
-                Attempt::Idle(backend) => self.adapt(backend).await?,
+                Attempt::Idle(backend, fitness) => self.adapt(backend, fitness).await?,
                 Attempt::Open(server, slot) => self.open(server, slot).await?,
                 Attempt::Busy | Attempt::NoServer => None,
             };
@@ -145,8 +145,7 @@ impl Search<'_> {
     }
 
     /// Logs an idle connection in again where it is another account's, or has a schema that must go.
-    async fn adapt(&self, backend: Backend) -> Result<Option<Backend>, LeaseError> {
-        let fitness = fitness(&backend, &self.ask);
+    async fn adapt(&self, backend: Backend, fitness: u32) -> Result<Option<Backend>, LeaseError> {
         if fitness < NEW_LOGIN {
             return Ok(Some(backend));
         }

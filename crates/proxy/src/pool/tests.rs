@@ -143,7 +143,7 @@ impl Scene {
     fn attempt_with(&self, change: impl FnOnce(&mut Ask<'_>)) -> String {
         let attempt = |ask: &Ask<'_>| self.pool.attempt(&self.group(), &self.hostgroup(), ask);
         match self.ask(change, attempt) {
-            Attempt::Idle(backend) => format!("idle {}", backend.login.server.row.hostname),
+            Attempt::Idle(backend, _) => format!("idle {}", backend.login.server.row.hostname),
             Attempt::Open(server, _) => format!("open {}", server.row.hostname),
             Attempt::Busy => "busy".to_owned(),
             Attempt::NoServer => "no server".to_owned(),
@@ -343,7 +343,7 @@ fn of_idle_connections_the_nearest_is_taken_and_of_equals_the_one_used_last() {
         }
         let take = || {
             let taken = scene.ask(|_| (), |ask| scene.pool.attempt(&scene.group(), &scene.hostgroup(), ask));
-            let Attempt::Idle(backend) = taken else { panic!("no idle connection") };
+            let Attempt::Idle(backend, _) = taken else { panic!("no idle connection") };
             serials.iter().position(|last| *last == backend.login.last_use()).unwrap()
         };
         assert_eq!([take(), take(), take(), take()], [2, 1, 3, 0]);
@@ -387,7 +387,7 @@ fn a_connection_that_nobody_has_used_since_comes_before_all_others() {
             |ask| ask.untouched = Some(last),
             |ask| scene.pool.attempt(&scene.group(), &scene.hostgroup(), ask),
         );
-        assert!(matches!(taken, Attempt::Idle(backend) if backend.login.last_use() == last));
+        assert!(matches!(taken, Attempt::Idle(backend, _) if backend.login.last_use() == last));
     });
 }
 

@@ -158,7 +158,7 @@ impl Session {
         let (status, since) = (self.data.status, self.client.transaction_since.take());
         self.binding.aside.push(Aside { pinned, status, since, pins: self.handle.take_pins() });
         self.data.status = status.without(OF_TRANSACTION);
-        self.handle.has_backend(None);
+        self.handle.lets_go();
     }
 
     fn take_up(&mut self, mut aside: Aside) {
@@ -168,7 +168,7 @@ impl Session {
         aside.pinned.backend.login.count_lease();
         self.meet(&mut aside.pinned.backend);
         self.handle.put_pins(aside.pins);
-        self.handle.has_backend(Some(aside.pinned.backend.card()));
+        self.handle.has_backend(aside.pinned.backend.card());
         let of_transaction = Status(aside.status.0 & OF_TRANSACTION.0);
         self.data.status = self.data.status.without(OF_TRANSACTION).union(of_transaction);
         self.client.transaction_since = aside.since;

@@ -66,12 +66,6 @@ impl Session {
         }
     }
 
-    /// The session keeps no backend connection any more.
-    pub(super) fn let_go(&self) {
-        self.handle.keep_pins(PinReason::default());
-        self.handle.has_backend(None);
-    }
-
     /// A command was answered by a server.
     pub(super) fn count_answer(
         &mut self,
@@ -180,7 +174,7 @@ impl Session {
     pub(super) fn count_lost(&mut self, backend: Lease, text: &str) -> String {
         self.count_error(&backend, Errno::SERVER_LOST.number, text.as_bytes());
         backend.login.server.figures.distrust();
-        self.let_go();
+        self.handle.lets_go();
         self.data.information.forget_here();
         backend.login.server.address()
     }

@@ -1,5 +1,6 @@
 //! Runs a command on a server: lease a connection, align it, send the command, relay the answer, apply its effects.
 
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use super::lost::{Abandoned, Fate, Tries};
 use super::outcome::{Broken, GOING_AWAY, Outcome, READ_ONLY};
 use super::prepared::Ready;
 use super::request::Request;
+use super::statements::ClientStatement;
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError};
@@ -180,8 +182,16 @@ impl Session {
         }
         self.record_server(&backend);
         job.hold_back = tries.hold_back(snapshot, job, request, pinned);
+        self.note_run(job, request);
         let mut outcome = Outcome::default();
-        if let Err(broken) = self.send_and_relay(&mut backend, request, job, packet, &mut outcome).await {
+        let done = match &job.prepared {
+            Some(statement) => self.run_prepared(&mut backend, request, (job, statement), &mut outcome).await,
+            None => match self.send_job(&backend, request, job, packet).await {
+                Ok(()) => self.relay(&backend, request, job.answering(), &mut outcome).await,
+                Err(broken) => Err(broken),
+            },
+        };
+        if let Err(broken) = done {
             return self.after_broken((backend, pinned), broken, request, job, tries).await;
         }
         match outcome.held_back.take() {
@@ -263,7 +273,7 @@ impl Session {
     ) -> Result<(), End> {
         self.fail_record(errno.number);
         self.count_failed(request, job);
-        self.let_go();
+        self.handle.lets_go();
         self.discard(request).await?;
         self.reply_error_at(request.answer(), errno, &text).await?;
         // The session's state on the connection is lost with it, so the session ends.
@@ -378,19 +388,14 @@ impl Session {
         Ok(None)
     }
 
-    async fn send_and_relay(
+    /// Runs a command about a prepared statement, which is prepared on the connection first if necessary.
+    async fn run_prepared(
         &mut self,
         backend: &mut Backend,
         request: &mut Request,
-        job: &Job,
-        replaced: Option<Vec<u8>>,
+        (job, statement): (&Job, &Rc<ClientStatement>),
         outcome: &mut Outcome,
     ) -> Result<(), Broken> {
-        self.note_run(job, request);
-        let Some(statement) = &job.prepared else {
-            self.send_job(backend, request, job, replaced).await?;
-            return self.relay(backend, request, job.answering(), outcome).await;
-        };
         let mut tries = 0;
         loop {
             let packets = match self.bring_statement(backend, request, job).await? {

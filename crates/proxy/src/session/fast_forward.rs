@@ -114,7 +114,7 @@ impl Session {
     }
 
     async fn forward_bytes(&mut self, backend: Lease, doing: &'static str) -> End {
-        self.handle.has_backend(Some(backend.card()));
+        self.handle.has_backend(backend.card());
         self.handle.begins(doing, Instant::now());
         let ahead = std::mem::take(&mut self.client.input);
         let passing = Passing::new(self.client.capabilities);

@@ -74,7 +74,7 @@ impl Session {
                 Err(no_lease) => return Ok(Err(no_lease)),
             },
         };
-        self.handle.has_backend(Some(backend.card()));
+        self.handle.has_backend(backend.card());
         self.note_first_status(&backend);
         if self.must_forget_values(&backend, job) {
             let forgotten = select! {

@@ -173,7 +173,7 @@ impl Session {
     /// A connection was lost before the statement was sent: what only it knew is lost, and any other one can be used.
     pub(super) fn lost_unused(&mut self, server: &str, error: &str) {
         tracing::debug!(id = self.handle.id, server, error, "a connection was found closed");
-        self.handle.has_backend(None);
+        self.handle.lets_go();
         self.data.information.forget_here();
     }
 
@@ -197,7 +197,7 @@ impl Session {
             self.handle.goes_to(writer);
         } else {
             tries.refused_since.get_or_insert_with(Instant::now);
-            self.handle.has_backend(None);
+            self.handle.lets_go();
             self.data.information.forget_here();
             let server = Arc::clone(&backend.login.server);
             drop(backend);

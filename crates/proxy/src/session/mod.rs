@@ -362,7 +362,7 @@ impl Session {
             self.recycle(pinned.backend, &pinned.pins);
         }
         self.recycle_aside();
-        self.let_go();
+        self.handle.lets_go();
         self.data.state = state;
         self.note_patience();
         self.data.status = first_status(&self.snapshot(), &self.want.account);

@@ -124,7 +124,10 @@ impl Session {
         );
         note_drawn(&mut backend, &job.statement);
         let Effects { pins, begun, exit, .. } = effects;
-        self.keep_or_return_as(backend, pins, (begun, exit), (job, text));
+        match exit {
+            Some(exit) => self.give_back(backend, exit),
+            None => self.keep((backend, pins), begun, (job, text)),
+        }
     }
 
     /// Applies the effects of a command to the session.
@@ -157,21 +160,18 @@ impl Session {
     /// Keeps the connection after a command that has no answer, or gives it back.
     pub(super) fn keep_or_return(&mut self, backend: Lease, mut pins: Pins, before: PinReason, job: &Job) {
         let text = job.prepared.as_ref().map_or(b"".as_slice(), |statement| &statement.prepared.text);
-        let (begun, exit) = (pins.reasons().without(before), pins.exit_if_free());
-        self.keep_or_return_as(backend, pins, (begun, exit), (job, text));
+        match pins.exit_if_free() {
+            Some(exit) => self.give_back(backend, exit),
+            None => {
+                let begun = pins.reasons().without(before);
+                self.keep((backend, pins), begun, (job, text));
+            }
+        }
     }
 
-    fn keep_or_return_as(
-        &mut self,
-        backend: Lease,
-        pins: Pins,
-        (begun, exit): (PinReason, Option<Exit>),
-        (job, text): (&Job, &[u8]),
-    ) {
+    /// Keeps a connection, for reasons of which `begun` are new.
+    fn keep(&mut self, (backend, pins): (Lease, Pins), begun: PinReason, (job, text): (&Job, &[u8])) {
         self.handle.keep_pins(pins.reasons());
-        if let Some(exit) = exit {
-            return self.give_back(backend, exit);
-        }
         if !begun.is_empty() {
             self.count_pins(begun, job, text);
         }
@@ -184,7 +184,7 @@ impl Session {
     pub(super) fn give_back(&mut self, mut backend: Lease, exit: Exit) {
         debug_assert!(!backend.login.statements.holds_any(), "a statement is held without a pin");
         self.leave(&mut backend);
-        self.handle.has_backend(None);
+        self.handle.lets_go();
         let exit = self.exit_of(&backend, exit);
         if exit != Exit::Return {
             self.data.information.last = Last::Nobody;

@@ -199,13 +199,16 @@ impl Handle {
         self.text.replace(text)
     }
 
-    /// Sets the current backend connection, or that there is none any more.
-    pub(crate) fn has_backend(&self, card: Option<&Rc<Card>>) {
-        let mut known = self.card.borrow_mut();
-        if let Some(card) = card {
-            self.hostgroup.set(Some(card.server.row.hostgroup));
-        }
-        *known = card.map(Rc::clone);
+    /// Sets the current backend connection.
+    pub(crate) fn has_backend(&self, card: &Rc<Card>) {
+        self.hostgroup.set(Some(card.server.row.hostgroup));
+        self.card.replace(Some(Rc::clone(card)));
+    }
+
+    /// There is no current backend connection any more, so nothing pins the session to it.
+    pub(crate) fn lets_go(&self) {
+        self.pins.borrow_mut().clear();
+        self.card.take();
     }
 
     /// Whether there is a current backend connection.

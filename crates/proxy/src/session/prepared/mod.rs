@@ -269,10 +269,12 @@ impl Session {
             Err(Stop::End(end)) => return Err(end),
             Err(_) => return Err(End::ErrorSent("backend connection lost".to_owned())),
         }
-        self.handle.keep_pins(pinned.pins.reasons());
         match pinned.pins.exit_if_free() {
             Some(exit) => self.give_back(pinned.backend, exit),
-            None => self.binding.pinned = Some(pinned),
+            None => {
+                self.handle.keep_pins(pinned.pins.reasons());
+                self.binding.pinned = Some(pinned);
+            }
         }
         Ok(())
     }
