@@ -44,7 +44,7 @@ pub fn measure(party: &Party, account: &Account) -> io::Result<Option<f64>> {
 }
 
 /// `VmRSS` of a process in KiB, see proc(5).
-fn resident_kib(process: &Process) -> io::Result<u64> {
+pub fn resident_kib(process: &Process) -> io::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{}/status", process.id()))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse().ok());
@@ -56,4 +56,4 @@ const AT_ONCE: usize = 50;
 const MANY: usize = 2_000;
 
 /// Narrows releases the memory that a command needed after one to two seconds.
-const REST: Duration = Duration::from_secs(3);
+pub const REST: Duration = Duration::from_secs(3);

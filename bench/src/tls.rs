@@ -18,6 +18,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme, StreamOwned};
 
 use crate::codec::{Greeting, HEADER, capability, native_scramble, payload_length, put_packet, write_login};
+use crate::idle::{REST, resident_kib};
 use crate::peers::{self, Account, NARROWS, Setup};
 use crate::process::{self, Process, find_program, free_address};
 use crate::socket::Address;
@@ -41,6 +42,9 @@ pub struct TlsFlags {
 
 /// Connections with a statement in progress at the same time.
 const CONNECTIONS: usize = 64;
+
+/// Idle clients whose memory is measured.
+const IDLE: usize = 1_000;
 
 const STATEMENT: &[u8] = b"SELECT c FROM sbtest1 WHERE id=5000";
 
@@ -82,6 +86,7 @@ pub fn run(flags: &TlsFlags) -> io::Result<()> {
         connects.push(per_turn(&narrows, window, || Connection::open(address, Some(&config)).map(drop))?);
         haproxy_connects.push(per_turn(&haproxy, window, || terminated(haproxy_address, &config))?);
     }
+    let idle = idle(&narrows, || Connection::open(address, Some(&config)))?;
     let [plain, secure, connects, haproxy] =
         [plain, secure, connects, haproxy_connects].map(|mut rounds| median(&mut rounds));
     println!("CPU of the proxy, medians of {} rounds:", flags.rounds);
@@ -89,6 +94,7 @@ pub fn run(flags: &TlsFlags) -> io::Result<()> {
     println!("  point select, TLS 1.3          {secure:8.2} us   {:.2} x plain", secure / plain);
     println!("  connect and login, TLS 1.3     {connects:8.1} us   {:.0} a second and core", 1e6 / connects);
     println!("  haproxy, TLS 1.3 termination   {haproxy:8.1} us   {:.0} a second and core", 1e6 / haproxy);
+    println!("  memory of an idle client, TLS  {idle:8.1} KiB");
     Ok(())
 }
 
@@ -107,6 +113,25 @@ fn selects(
         turn(&mut connections)?;
     }
     per_turn(proxy, window, || turn(&mut connections)).map(|all| all / CONNECTIONS as f64)
+}
+
+/// Resident memory of one more client that has run a statement and is idle, in KiB.
+fn idle(proxy: &Process, mut open: impl FnMut() -> io::Result<Connection>) -> io::Result<f64> {
+    let mut rest = |count: usize| -> io::Result<(Vec<Connection>, u64)> {
+        let mut connections = Vec::with_capacity(count);
+        for _ in 0..count {
+            let mut connection = open()?;
+            connection.ask()?;
+            connection.take_answer()?;
+            connections.push(connection);
+        }
+        std::thread::sleep(REST);
+        Ok((connections, resident_kib(proxy)?))
+    };
+    // What the first clients make the proxy allocate is not the cost of one more.
+    let (_few, before) = rest(50)?;
+    let (_many, after) = rest(IDLE)?;
+    Ok(after.saturating_sub(before) as f64 / IDLE as f64)
 }
 
 /// CPU of the proxy for one `work`, in microseconds.

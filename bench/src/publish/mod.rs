@@ -15,7 +15,7 @@ use self::plot::Plot;
 use crate::compare::cases::{CASES, Case, Unit};
 use crate::compare::{self, CompareFlags, Scene, Series, median};
 use crate::idle;
-use crate::peers::{DIRECT, FORWARDER, HAPROXY, NARROWS};
+use crate::peers::{DIRECT, FAST_FORWARD, FORWARDER, HAPROXY, NARROWS};
 use crate::rules::{self, RulesFlags};
 
 /// Options of `publish`.
@@ -54,7 +54,8 @@ fn measure(flags: &CompareFlags) -> io::Result<Figures> {
     let all = scene.measure_all(&compare::choose_cases(&flags.cases)?, flags)?;
     compare::check(&all)?;
     let mut idle = Vec::new();
-    for party in &scene.parties {
+    // With fast_forward, each client has a backend connection: its memory is not that of an idle client.
+    for party in scene.parties.iter().filter(|party| party.peer.name != FAST_FORWARD) {
         idle.extend(idle::measure(party, &scene.account)?.map(|kib| (party.peer.name, kib)));
     }
     drop(scene);

@@ -13,6 +13,7 @@ use std::time::Instant;
 use clap::Args;
 
 use self::output::Outcome;
+use crate::compare::median;
 use crate::peers::{self, Account, Running, Setup};
 use crate::process::{Cpu, Process, find_program};
 use crate::server::{self, Server};
@@ -64,6 +65,9 @@ pub struct SysbenchFlags {
     /// Length of a run in seconds.
     #[arg(long, default_value_t = 10)]
     seconds: u64,
+    /// Rounds of each script; each runs every peer once, and the tables have the medians.
+    #[arg(long, default_value_t = 1)]
+    rounds: usize,
     /// Tables.
     #[arg(long, default_value_t = 4)]
     tables: usize,
@@ -117,25 +121,46 @@ pub fn run(flags: &SysbenchFlags) -> io::Result<()> {
     Err(io::Error::other(format!("not measured, or with errors: {}", lame.join(", "))))
 }
 
-/// One line of a table.
-struct Row {
+/// One run of a script.
+struct Run {
     outcome: Outcome,
     /// CPU of the proxy, and the wall-clock time in which it was used; `None` without a proxy.
     proxy: Option<(Cpu, f64)>,
 }
 
+/// One line of a table: all runs of a script through one peer.
+struct Row(Vec<Run>);
+
+impl Row {
+    /// The median of a figure over the runs.
+    fn median(&self, figure: impl Fn(&Run) -> Option<f64>) -> Option<f64> {
+        let mut figures: Vec<f64> = self.0.iter().filter_map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        median(&figures)
+    }
+
+    fn sum(&self, figure: impl Fn(&Outcome) -> u64) -> u64 {
+        self.0.iter().map(|run| figure(&run.outcome)).sum()
+    }
+}
+
 impl std::fmt::Display for Row {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Outcome {
-            transactions_per_second: tps, queries_per_second: qps, p95_ms, errors, reconnects, ..
-        } = self.outcome;
-        write!(f, "{tps:>9.0}{qps:>10.0}{p95_ms:>10.2}{errors:>9}{reconnects:>13}")?;
-        match self.proxy {
+        let of =
+            |figure: fn(&Outcome) -> f64| self.median(|run| Some(figure(&run.outcome))).unwrap_or_default();
+        let (tps, qps) = (of(|it| it.transactions_per_second), of(|it| it.queries_per_second));
+        let (p99, errors, reconnects) =
+            (of(|it| it.p99_ms), self.sum(|it| it.errors), self.sum(|it| it.reconnects));
+        write!(f, "{tps:>9.0}{qps:>10.0}{p99:>10.2}{errors:>9}{reconnects:>13}")?;
+        let each = self.median(|run| {
+            let queries = run.outcome.queries.max(1) as f64;
+            run.proxy.as_ref().map(|(cpu, _)| cpu.used.as_secs_f64() * 1e6 / queries)
+        });
+        let busy = self
+            .median(|run| run.proxy.as_ref().map(|(cpu, seconds)| cpu.used.as_secs_f64() / seconds * 100.0));
+        match each.zip(busy) {
             None => write!(f, "{:>13}{:>12}", "-", "-"),
-            Some((cpu, seconds)) => {
-                let each = cpu.used.as_secs_f64() * 1e6 / self.outcome.queries.max(1) as f64;
-                write!(f, "{each:>13.2}{:>12.0}", cpu.used.as_secs_f64() / seconds * 100.0)
-            }
+            Some((each, busy)) => write!(f, "{each:>13.2}{busy:>12.0}"),
         }
     }
 }
@@ -155,17 +180,30 @@ impl Bench<'_> {
     ) -> io::Result<()> {
         let flags = self.flags;
         let protocol = if flags.prepared { "prepared statements" } else { "text protocol" };
-        println!("\n{test}, {} threads, {} s, {protocol}", flags.threads, flags.seconds);
+        println!(
+            "\n{test}, {} threads, {} rounds of {} s, {protocol}",
+            flags.threads, flags.rounds, flags.seconds
+        );
         println!(
             "  {:<10}{:>9}{:>10}{:>10}{:>9}{:>13}{:>13}{:>12}",
-            "", "tps", "queries/s", "p95 ms", "errors", "reconnects", "CPU us/query", "CPU busy %"
+            "", "tps", "queries/s", "p99 ms", "errors", "reconnects", "CPU us/query", "CPU busy %"
         );
-        for (name, started) in parties {
-            let measured = match started {
-                Ok(running) => self.measure(test, running).map_err(|error| error.to_string()),
-                Err(error) => Err(error.to_string()),
-            };
-            if !matches!(&measured, Ok(row) if row.outcome.errors == 0) {
+        let mut all: Vec<Result<Row, String>> = parties.iter().map(|_| Ok(Row(Vec::new()))).collect();
+        for _ in 0..flags.rounds {
+            for (measured, (_, started)) in all.iter_mut().zip(parties) {
+                let run = match started {
+                    Ok(running) => self.measure(test, running).map_err(|error| error.to_string()),
+                    Err(error) => Err(error.to_string()),
+                };
+                match (run, &mut *measured) {
+                    (Ok(run), Ok(row)) => row.0.push(run),
+                    (Err(error), _) => *measured = Err(error),
+                    (Ok(_), Err(_)) => {}
+                }
+            }
+        }
+        for (measured, (name, _)) in all.iter().zip(parties) {
+            if !matches!(measured, Ok(row) if row.sum(|it| it.errors) == 0) {
                 lame.push(format!("{name} in {test}"));
             }
             match measured {
@@ -188,14 +226,14 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn measure(&self, test: &str, running: &Running) -> io::Result<Row> {
+    fn measure(&self, test: &str, running: &Running) -> io::Result<Run> {
         let cpu = || running.process.as_ref().map(Process::cpu).transpose();
         let (before, begun) = (cpu()?, Instant::now());
         let printed = self.sysbench(test, &running.address, "run")?;
         let (after, seconds) = (cpu()?, begun.elapsed().as_secs_f64());
         let outcome = Outcome::read(&printed)
             .ok_or_else(|| io::Error::other(format!("cannot read what sysbench printed:\n{printed}")))?;
-        Ok(Row { outcome, proxy: before.zip(after).map(|(before, after)| (after.since(before), seconds)) })
+        Ok(Run { outcome, proxy: before.zip(after).map(|(before, after)| (after.since(before), seconds)) })
     }
 
     /// Runs one command of sysbench and returns what it printed.
@@ -216,6 +254,7 @@ impl Bench<'_> {
             .arg(format!("--table-size={}", flags.table_size))
             .arg(format!("--threads={}", if command == "run" { flags.threads } else { 1 }))
             .arg(format!("--time={}", flags.seconds))
+            .arg("--percentile=99")
             .arg(format!("--db-ps-mode={}", if flags.prepared { "auto" } else { "disable" }))
             .args(&flags.more)
             .args([test, command])

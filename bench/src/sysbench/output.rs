@@ -9,8 +9,8 @@ pub struct Outcome {
     pub queries: u64,
     /// Queries per second.
     pub queries_per_second: f64,
-    /// 95th percentile of the latency of transactions.
-    pub p95_ms: f64,
+    /// 99th percentile of the latency of transactions.
+    pub p99_ms: f64,
     /// Transactions that were started again after deadlocks or lock timeouts. Other errors end the run.
     pub errors: u64,
     /// Connections that were lost and reopened.
@@ -29,7 +29,7 @@ impl Outcome {
             transactions_per_second: words("transactions:")?.get(1)?.parse().ok()?,
             queries: queries.first()?.parse().ok()?,
             queries_per_second: queries.get(1)?.parse().ok()?,
-            p95_ms: words("95th percentile:")?.first()?.parse().ok()?,
+            p99_ms: words("99th percentile:")?.first()?.parse().ok()?,
             errors: words("ignored errors:")?.first()?.parse().ok()?,
             reconnects: words("reconnects:")?.first()?.parse().ok()?,
         })
@@ -54,7 +54,7 @@ SQL statistics:
 
 Latency (ms):
          min:                                    9.71
-         95th percentile:                       36.89
+         99th percentile:                       36.89
          sum:                                 1999.90
 ";
 
@@ -64,7 +64,7 @@ Latency (ms):
             transactions_per_second: 149.21,
             queries: 4800,
             queries_per_second: 2387.31,
-            p95_ms: 36.89,
+            p99_ms: 36.89,
             errors: 2,
             reconnects: 0,
         };

@@ -9,8 +9,8 @@
 //! 5. wait, in order of arrival, up to the deadline.
 //!
 //! Only the waiter at the front may take; a newcomer never overtakes. A connection that is given back goes to the
-//! worker whose waiter waits longest. What is done to it before is decided in one place: see
-//! [`Exit`]; and nobody but its [`Lease`] gives it back.
+//! worker whose waiter waits longest. What is done to it before is its [`Exit`], which its user names; nobody but its
+//! [`Lease`] gives it back.
 
 mod attempt;
 mod exit;

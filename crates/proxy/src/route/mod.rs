@@ -242,7 +242,7 @@ impl<'a> Asking<'a> {
         Route::Run(hostgroup, why, options)
     }
 
-    /// What Narrows answers itself.
+    /// What the rules, the firewall and a few settings answer. ARCHITECTURE.md lists what else Narrows answers itself.
     fn answered(&self, step: Step, statement: &Statement, text: &[u8], ruled: &Ruled) -> Option<Route> {
         let Snapshot { variables, rules, .. } = self.snapshot;
         let refused = |text: &str| Some(Route::Refuse(Errno::NOT_ALLOWED_COMMAND, text.to_owned()));

@@ -20,8 +20,8 @@ pub(super) struct Job {
     pub(super) statement: Statement,
     /// Its digest, if digests are counted.
     pub(super) digest: Option<Digest>,
-    /// Where it is to run. A client that keeps a connection has it run there, whatever this says. Digests and process lists name
-    /// the hostgroup of the server that received it, and this one if none did; the query log names only that of a server.
+    /// Where it is to run. A client that keeps a connection has it run there, whatever this says. ARCHITECTURE.md has a table of
+    /// which hostgroup is shown where.
     pub(super) hostgroup: HostgroupId,
     pub(super) options: Options,
     /// It runs outside of the session's transaction.
@@ -74,5 +74,5 @@ impl Job {
     }
 }
 
-/// The hostgroup of a statement that no server has answered.
+/// The hostgroup that is shown for a statement that goes to no server.
 pub(super) const NOWHERE: HostgroupId = HostgroupId(-1);
