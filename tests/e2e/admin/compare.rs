@@ -86,13 +86,14 @@ fn same_ok(record: &Value, then: &Value, now: &Value) -> bool {
     then.is_array() == now.is_array() && (0..5).all(|at| field(at) || at == 3 && warns || at == 0 && repeats)
 }
 
-/// Long table conditions are truncated in the recording.
+/// Long table conditions are truncated in the recording, and Narrows says after ProxySQL's text what may have been meant.
 fn same_error(then: &Value, now: &Value) -> bool {
     // Some of ProxySQL's errors have the prefix twice.
     let prefix = "ProxySQL Admin Error: ";
     let text = |value: &Value| {
         let text = value[2].as_str().unwrap_or_default();
-        text.strip_prefix(prefix).filter(|rest| rest.starts_with(prefix)).unwrap_or(text).to_owned()
+        let text = text.strip_prefix(prefix).filter(|rest| rest.starts_with(prefix)).unwrap_or(text);
+        text.split("; did you mean ").next().unwrap_or(text).to_owned()
     };
     match text(then).split_once("<expression>") {
         Some((beginning, _)) => then[0] == now[0] && then[1] == now[1] && text(now).starts_with(beginning),

@@ -35,7 +35,8 @@ pub const DIFFERENCES: Differences = &[
         "A `SET` of a `mysql-` or `admin-` variable that does not exist, or with a keyword that servers allow before a \
          variable, also returns a warning, which names the most similar variable.",
     ),
-    (&[1335], "`KILL QUERY` kills the statement of a session."),
+    (&[1334, 1335], "`KILL` ends a session, as `KILL CONNECTION` does; `KILL QUERY` kills its statement."),
+    (&[1144], "`SAVE CONFIG TO FILE` takes a path in quotes."),
     (
         &[348, 843, 852, 886, 887],
         "The embedded SQLite is newer: it has `CONCAT` and `IF`, and its query plans and options look different.",
@@ -121,6 +122,7 @@ const EVERYWHERE: &[&str] = &[
     "Rows may come in another order if the statement does not specify one.",
     "The row count of statements that change no rows is not compared: both repeat that of an earlier statement.",
     "The prefix `ProxySQL Admin Error: ` appears once where ProxySQL repeats it.",
+    "The error of a mistyped command or table ends with what may have been meant.",
     "The configuration file that `SELECT CONFIG INTO OUTFILE` writes has another length.",
     "`GLOBAL_CHECKSUM()` changes when the shared configuration of cluster nodes changes; its value is specific to \
      Narrows.",

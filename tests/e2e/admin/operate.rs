@@ -271,3 +271,53 @@ fn the_process_ends_when_told_to_whatever_an_administrator_asks() {
         narrows.process().wait_for(Duration::from_secs(8)).expect("it ends before the statement does");
     assert!(status.success());
 }
+
+#[test]
+fn operators_are_helped_with_commands() {
+    let (_server, narrows) = before_a_fake();
+    let (mut admin, mut stats) = (narrows.admin(), narrows.stats());
+    // As the command-line client sends it.
+    let found = rows(&mut admin, "help 'save users'");
+    assert!(found.iter().any(|row| row[0] == "SAVE MYSQL USERS TO DISK"), "{found:?}");
+    assert!(found.iter().all(|row| row[0].contains("SAVE") && row[0].contains("USERS")), "{found:?}");
+    assert!(rows(&mut admin, "HELP").len() > 100 && rows(&mut admin, "HELP frobnicate").is_empty());
+    assert!(rows(&mut stats, "HELP LOAD").is_empty(), "users of statistics see what they may use");
+    for (typed, meant) in [
+        ("LOAD MYSQL USERS TO RUNTMIE", "did you mean LOAD MYSQL USERS TO RUNTIME?"),
+        ("SHOW NARROWS", "did you mean SHOW NARROWS STATUS, or SHOW NARROWS LIMITATIONS?"),
+        ("SELECT * FROM mysql_server", "did you mean mysql_servers?"),
+    ] {
+        let (code, text) = refusal(&admin.query(typed));
+        assert!(code == 1045 && text.ends_with(meant), "{text}");
+    }
+    assert!(!refusal(&admin.query("FROBNICATE")).1.contains("mean"));
+    let limits = rows(&mut admin, "SHOW NARROWS LIMITATIONS");
+    assert!(limits.iter().any(|row| row[1] == "failover") && limits.len() > 20, "{limits:?}");
+    let connections = rows(&mut admin, "SHOW MYSQL STATUS LIKE 'Client\\_Connections\\_%'");
+    assert!(connections.iter().all(|row| row[0].starts_with("Client_Connections_")), "{connections:?}");
+    assert!(!connections.is_empty());
+}
+
+#[test]
+fn a_path_may_be_in_quotes() {
+    let (_server, narrows) = before_a_fake();
+    let mut admin = narrows.admin();
+    let path = narrows.folder().join("it is saved.cnf");
+    all_done(&mut admin, &[&format!("SAVE CONFIG TO FILE '{}'", path.display())]);
+    assert!(std::fs::read_to_string(path).expect("a file").contains("mysql_variables"));
+}
+
+#[test]
+fn a_session_is_ended_by_its_number_alone() {
+    let (_server, narrows) = before_a_fake();
+    let (mut admin, mut client) = (narrows.admin(), narrows.client());
+    assert!(client.query("SELECT 1").ok().is_some());
+    let id = rows(&mut admin, "SELECT SessionID FROM stats_mysql_processlist")[0][0].clone();
+    all_done(&mut admin, &[&format!("KILL {id}")]);
+    let until = Instant::now() + Duration::from_secs(10);
+    while !rows(&mut admin, "SELECT SessionID FROM stats_mysql_processlist").is_empty() {
+        assert!(Instant::now() < until, "it was not ended");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(refusal(&admin.query("KILL 4000000")).1, "ProxySQL Admin Error: Unknown thread id: 4000000");
+}

@@ -15,6 +15,15 @@ pub const VERBS: &[Verb] = &[
         doc: "Ends a client's session; its number is in `stats_mysql_processlist`.",
     },
     Verb {
+        pattern: "KILL <session>",
+        who: Who::Admin,
+        run: |parts, call| {
+            let is_number = call.word(0).parse::<u32>().is_ok();
+            is_number.then(|| kill(parts.runtime, call.word(0), KillKind::Connection))
+        },
+        doc: "The same.",
+    },
+    Verb {
         pattern: "KILL QUERY <session>",
         who: Who::Admin,
         run: |parts, call| Some(kill(parts.runtime, call.word(0), KillKind::Query)),

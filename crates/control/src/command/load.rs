@@ -9,6 +9,7 @@ use super::sql::sql;
 use super::verb::{Call, Parts, Verb, Who};
 use crate::admin::reply::Reply;
 use crate::admin::request::Caller;
+use crate::admin::statement::unquoted;
 use crate::files;
 use crate::schema::{Layer, MODULES, Module};
 use crate::store::Store;
@@ -21,7 +22,7 @@ pub const VERBS: &[Verb] = &[
         doc: "Loads one user from memory to runtime, and leaves the others unchanged.",
     },
     Verb {
-        pattern: "LOAD|SAVE <module...>",
+        pattern: BETWEEN_LAYERS,
         who: Who::Admin,
         run: between_layers,
         doc: "`LOAD module TO RUNTIME`, `SAVE module TO DISK` and so on: configuration from one layer to another.",
@@ -36,7 +37,7 @@ pub const VERBS: &[Verb] = &[
         pattern: "SAVE CONFIG TO FILE <path...>",
         who: Who::Admin,
         run: |parts, call| {
-            let path = call.word(0);
+            let path = &*unquoted(call.word(0));
             let written = write_config(parts.store, path);
             Some(written.map_or_else(|reply| reply, |_| Reply::done(0, &format!("File {path} is saved."))))
         },
@@ -46,7 +47,7 @@ pub const VERBS: &[Verb] = &[
         pattern: "SELECT CONFIG INTO OUTFILE <path...>",
         who: Who::Admin,
         run: |parts, call| {
-            let path = call.word(0);
+            let path = &*unquoted(call.word(0));
             let saved = |bytes| Reply::done(bytes as u64, &format!("File {path} is saved."));
             Some(write_config(parts.store, path).map_or_else(|reply| reply, saved))
         },
@@ -64,6 +65,30 @@ pub const VERBS: &[Verb] = &[
         doc: "Shows memory as a configuration file.",
     },
 ];
+
+/// The pattern of all commands that move a module from one layer to another; [`moves`] has them one by one.
+pub const BETWEEN_LAYERS: &str = "LOAD|SAVE <module...>";
+
+/// Every command that moves a module from one layer to another, and what it does.
+pub fn moves() -> impl Iterator<Item = (String, &'static str)> {
+    let of = |module: Module| {
+        let command = move |(verb, direction, from, to): &(&str, &str, Layer, Layer)| {
+            (format!("{verb} {} {direction}", module.name()), what_moves(*from, *to))
+        };
+        DIRECTIONS.iter().map(command)
+    };
+    MODULES.into_iter().flat_map(of)
+}
+
+fn what_moves(from: Layer, to: Layer) -> &'static str {
+    match (from, to) {
+        (Layer::Memory, Layer::Runtime) => "Puts what was edited into effect.",
+        (Layer::Memory, Layer::Disk) => "Keeps what was edited for the next start.",
+        (Layer::Runtime, _) => "Discards what was edited: memory is again what runs.",
+        (Layer::ConfigFile, _) => "Reads the configuration file into memory.",
+        _ => "Discards what was edited: memory is again what is on disk.",
+    }
+}
 
 /// ProxySQL modules that do not exist here: loading them succeeds and does nothing.
 const NOTHING_THERE: &[&str] = &["CLICKHOUSE VARIABLES", "SQLITESERVER VARIABLES", "COREDUMP"];

@@ -5,6 +5,7 @@
 
 mod canned;
 mod checksum;
+mod help;
 mod kill;
 mod load;
 mod operate;
@@ -27,10 +28,12 @@ pub use verb::{Call, Parts, Verb, Who};
 
 /// Every command, in the order in which patterns are tried.
 pub fn verbs() -> impl Iterator<Item = &'static Verb> {
+    [canned::VERBS, set::IGNORED, set::IGNORED_OF_ADMINS].into_iter().flatten().chain(for_operators())
+}
+
+/// Those that operators use, without what only drivers and tools send.
+fn for_operators() -> impl Iterator<Item = &'static Verb> + Clone {
     let families = [
-        canned::VERBS,
-        set::IGNORED,
-        set::IGNORED_OF_ADMINS,
         set::VERBS,
         load::VERBS,
         show::VERBS,
@@ -39,6 +42,7 @@ pub fn verbs() -> impl Iterator<Item = &'static Verb> {
         checksum::VERBS,
         operate::VERBS,
         route::VERBS,
+        help::VERBS,
     ];
     families.into_iter().flatten()
 }
@@ -53,7 +57,10 @@ pub fn answer(parts: &mut Parts<'_>, caller: &Caller, statement: &Statement<'_>,
             }
         }
     }
-    sql::sql(parts, caller, statement.sql)
+    match sql::sql(parts, caller, statement.sql) {
+        Reply::Refused(refusal) => Reply::Refused(help::with_hint(refusal, caller.role, &statement.plain)),
+        reply => reply,
+    }
 }
 
 /// Whether a statement reads the warnings of the previous one, which are then kept.

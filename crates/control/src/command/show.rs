@@ -99,6 +99,19 @@ pub const VERBS: &[Verb] = &[
         "`stats_mysql_global`."
     ),
     show!(
+        "SHOW MYSQL STATUS LIKE <pattern>",
+        Everybody,
+        |c, call| {
+            let like = is_like(call.word(0))?;
+            let query = format!(
+                "SELECT Variable_Name AS Variable_name, Variable_Value AS Value FROM stats_mysql_global \
+                 WHERE Variable_Name {like} ORDER BY Variable_Name"
+            );
+            select(c, call, &query)
+        },
+        "The rows of `stats_mysql_global` whose names match."
+    ),
+    show!(
         "SHOW NARROWS STATUS",
         Everybody,
         |c, _| Some(stats::narrows_status(&c.sources())),
