@@ -41,6 +41,8 @@ pub enum Verb {
         #[command(flatten)]
         place: Instance,
     },
+    /// Find out what servers there are, and write a narrows.toml for them that works
+    Init(Box<crate::init::InitArgs>),
     /// Run a throw-away primary with replicas, to try things out
     Sandbox(crate::sandbox::SandboxArgs),
     /// Replace the running program with the one now on disk, without refusing a connection

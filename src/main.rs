@@ -5,6 +5,7 @@ mod client_transfer;
 mod connect_speed;
 mod flags;
 mod heart;
+mod init;
 mod keeper;
 mod last_words;
 mod launch;
@@ -58,6 +59,7 @@ fn act(cli: Cli) -> anyhow::Result<ExitCode> {
         None if !cli.run.version => return run(&cli.run),
         Some(Verb::Import { file, place }) => import(&file, &place.new_datadir()?)?,
         Some(Verb::GenerateDocs { folder }) => generate_docs(&folder)?,
+        Some(Verb::Init(args)) => init::run(&args)?,
         Some(Verb::Sandbox(args)) => sandbox::run(args)?,
         Some(Verb::Upgrade(place)) => print_lines(&supervisor::upgrade::ask(&place.datadir()?)?)?,
         None => print_lines(&format!("Narrows version {}\n", env!("CARGO_PKG_VERSION")))?,

@@ -23,6 +23,7 @@ mod founding;
 mod hostgroups;
 mod hostile_servers;
 mod information_functions;
+mod init;
 mod internal_session;
 mod kills;
 mod leftovers;

@@ -1,0 +1,219 @@
+//! Finds replicas: what a server lists, and otherwise who reads its binary log.
+
+use std::collections::BTreeSet;
+
+use narrows_control::monitor::plan::Address;
+
+use super::facts::{Facts, first_of};
+use super::survey::{MOST_SERVERS, as_seen_from_here, ask_all};
+use super::visit::{Credentials, Visit, VisitError};
+
+/// A replica that a server lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Listed {
+    server_id: String,
+    /// `report_host`; empty if the replica was not given one.
+    host: String,
+    port: u16,
+}
+
+/// Adds all replicas of the servers that are known, and theirs.
+pub async fn below(
+    mut known: Vec<Facts>,
+    account: &Credentials,
+    remarks: &mut Vec<String>,
+) -> Result<Vec<Facts>, VisitError> {
+    let mut next = 0;
+    while let Some(source) = known.get(next).cloned() {
+        next += 1;
+        if known.len() >= MOST_SERVERS {
+            remarks.push(format!("Only the first {MOST_SERVERS} servers are used."));
+            break;
+        }
+        of_one(&source, &mut known, account, remarks).await?;
+    }
+    Ok(known)
+}
+
+/// Adds the replicas of one server.
+async fn of_one(
+    source: &Facts,
+    known: &mut Vec<Facts>,
+    account: &Credentials,
+    remarks: &mut Vec<String>,
+) -> Result<(), VisitError> {
+    let failed = |error| VisitError::new(&source.address, &account.username, &error);
+    let visit = Visit::begin(&source.address, account).await?;
+    let listed = first_of(&visit, &["SHOW REPLICAS", "SHOW SLAVE HOSTS"]).await.map_err(failed)?;
+    let readers = first_of(&visit, &[READERS]).await.map_err(failed)?;
+    visit.end().await;
+    let is_listed = listed.is_ok();
+    let listed: Vec<Listed> = listed
+        .iter()
+        .flat_map(|table| {
+            let cell = |row: usize, name: &str| {
+                table
+                    .column(name)
+                    .and_then(|mut column| column.nth(row).flatten().map(str::to_owned))
+                    .unwrap_or_default()
+            };
+            (0..table.rows.len()).map(move |row| Listed {
+                server_id: cell(row, "Server_Id"),
+                host: cell(row, "Host"),
+                port: cell(row, "Port").parse().unwrap_or(source.address.port),
+            })
+        })
+        .collect();
+    let readers: Vec<String> = readers
+        .iter()
+        .flat_map(|table| table.rows.iter().filter_map(|row| row.first().cloned().flatten()))
+        .collect();
+    let candidates = candidates(source, &listed, &readers);
+    let mut failures = Vec::new();
+    for (address, answer) in ask_all(candidates, account).await {
+        match answer {
+            Err(error) => failures.push((address, error)),
+            Ok(facts) if known.iter().any(|other| other.identity == facts.identity) => {}
+            Ok(facts) if is_replica_of(&facts, source, &listed) => known.push(facts),
+            Ok(_) => {}
+        }
+    }
+    remarks.extend(missing(source, known, &listed, readers.len(), &failures));
+    if !is_listed && readers.is_empty() && source.sources.is_ok() {
+        remarks.push(format!(
+            "'{}' may not see whether {} has replicas: those that it may have are not used. GRANT {}, PROCESS ON *.* lets it see them.",
+            account.username,
+            source.address,
+            if source.is_mariadb { "REPLICATION MASTER ADMIN" } else { "REPLICATION SLAVE" }
+        ));
+    }
+    Ok(())
+}
+
+/// Where replicas may be: the listed hosts, and the hosts that read the binary log with the ports that the list has.
+fn candidates(source: &Facts, listed: &[Listed], readers: &[String]) -> Vec<Address> {
+    let mut found: Vec<Address> = Vec::new();
+    let mut add = |hostname: &str, port: u16| {
+        let address = as_seen_from_here(source, &Address { hostname: hostname.to_owned(), port });
+        if !found.contains(&address) && address != source.address {
+            found.push(address);
+        }
+    };
+    for one in listed.iter().filter(|one| !one.host.is_empty()) {
+        add(&one.host, one.port);
+    }
+    let hosts: BTreeSet<&str> = readers.iter().map(|reader| host_of(reader)).collect();
+    let mut ports: Vec<u16> = listed.iter().map(|one| one.port).collect();
+    if ports.is_empty() {
+        ports.push(source.address.port);
+    }
+    for host in hosts.into_iter().filter(|host| !host.is_empty()) {
+        ports.iter().for_each(|port| add(host, *port));
+    }
+    found.retain(|address| address.port != 0);
+    found.truncate(MOST_SERVERS);
+    found
+}
+
+/// The host of a client in the process list, which has its port too.
+fn host_of(client: &str) -> &str {
+    match client.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => host.trim_matches(['[', ']']),
+        _ => client,
+    }
+}
+
+/// Whether a server that was found is a replica of `source`, and not just any server on the same host.
+fn is_replica_of(facts: &Facts, source: &Facts, listed: &[Listed]) -> bool {
+    let is_listed = || listed.iter().any(|one| one.server_id == facts.server_id);
+    match facts.source() {
+        Some(of) if of.server_id.is_empty() => is_listed(),
+        Some(of) => of.server_id == source.server_id,
+        // The account may not see what it replicates from.
+        None => facts.sources.is_err() && is_listed(),
+    }
+}
+
+/// Replicas that are listed or connected, and were not found.
+fn missing(
+    source: &Facts,
+    known: &[Facts],
+    listed: &[Listed],
+    readers: usize,
+    failures: &[(Address, VisitError)],
+) -> Vec<String> {
+    let is_known = |one: &&Listed| known.iter().any(|facts| facts.server_id == one.server_id);
+    let lost: Vec<&Listed> = listed.iter().filter(|one| !is_known(one)).collect();
+    let found = known.iter().filter(|facts| is_replica_of(facts, source, listed)).count();
+    if lost.is_empty() && (!listed.is_empty() || readers <= found) {
+        return Vec::new();
+    }
+    if failures.is_empty() {
+        return vec![format!(
+            "{} has a replica whose address it does not know: set report_host on the replica, and run this again to have it used.",
+            source.address
+        )];
+    }
+    failures
+        .iter()
+        .map(|(_, error)| format!("A replica of {} is left out: {error}.", source.address))
+        .collect()
+}
+
+/// The clients that read the binary log. Only those with the privilege PROCESS see them.
+const READERS: &str = "SELECT host FROM information_schema.processlist WHERE command LIKE 'Binlog Dump%'";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::init::facts::Cluster;
+
+    fn server(hostname: &str, port: u16) -> Facts {
+        Facts {
+            address: Address { hostname: hostname.to_owned(), port },
+            identity: format!("{hostname}:{port}"),
+            server_id: "1".to_owned(),
+            is_mariadb: true,
+            version: "10.11.2-MariaDB".to_owned(),
+            is_read_only: false,
+            max_connections: 100,
+            is_encrypted: false,
+            offers_tls: false,
+            sources: Ok(Vec::new()),
+            cluster: Cluster::None,
+        }
+    }
+
+    fn listed(server_id: &str, host: &str, port: u16) -> Listed {
+        Listed { server_id: server_id.to_owned(), host: host.to_owned(), port }
+    }
+
+    fn found(source: &Facts, listed: &[Listed], readers: &[&str]) -> Vec<String> {
+        let readers: Vec<String> = readers.iter().map(ToString::to_string).collect();
+        candidates(source, listed, &readers).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_replica_is_looked_for_where_it_is_listed_and_where_it_connects_from() {
+        let source = server("db1", 3306);
+        assert_eq!(found(&source, &[listed("2", "db2", 3307)], &[]), ["db2:3307"]);
+        assert_eq!(found(&source, &[listed("2", "", 3307)], &["10.0.0.2:51234"]), ["10.0.0.2:3307"]);
+        assert_eq!(found(&source, &[], &["10.0.0.2:51234", "10.0.0.2:51300"]), ["10.0.0.2:3306"]);
+        assert!(found(&source, &[], &[]).is_empty());
+    }
+
+    #[test]
+    fn the_loopback_of_another_machine_is_that_machine() {
+        let source = server("10.0.0.1", 3306);
+        assert_eq!(
+            found(&source, &[listed("2", "127.0.0.1", 3307)], &["localhost:40000"]),
+            ["10.0.0.1:3307"]
+        );
+        assert_eq!(found(&server("127.0.0.1", 1), &[listed("2", "127.0.0.1", 2)], &[]), ["127.0.0.1:2"]);
+    }
+
+    #[test]
+    fn a_client_of_the_process_list_has_a_port_or_none() {
+        assert_eq!((host_of("10.0.0.1:5"), host_of("db2"), host_of("[::1]:5")), ("10.0.0.1", "db2", "::1"));
+    }
+}
