@@ -118,6 +118,10 @@ fn storable(plugin: &str, stored: &str) -> Storable {
         "caching_sha2_password" if stored.len() == 70 && stored.starts_with("$A$005$") => {
             Storable::Hash(stored.to_owned())
         }
+        "caching_sha2_password" if stored.starts_with("$A$") && !stored.starts_with("$A$005$") => {
+            let why = "its hash has another number of rounds than 5000 (caching_sha2_password_digest_rounds)";
+            Storable::Nothing(why.to_owned())
+        }
         "mysql_native_password" | "caching_sha2_password" | "" if stored.is_empty() => {
             Storable::Nothing("it has no password".to_owned())
         }

@@ -50,7 +50,7 @@ pub fn run(args: &InitArgs) -> anyhow::Result<()> {
     report::monitor(screen, &proposal.monitor);
     let proof = trial::prove(&proposal, &examiner)?;
     destination.write(&file_text::text(&proposal, &proposal.listeners, &proposal.accounts))?;
-    report::proof(screen, &proof, &destination);
+    report::proof(screen, &proposal, &proof, &destination);
     report::next(screen, &proposal, &destination.path, has_configuration(&destination.path)?);
     Ok(())
 }

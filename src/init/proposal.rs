@@ -82,7 +82,7 @@ impl Proposal {
             let facts = &line.facts;
             !facts.is_mariadb && !facts.offers_tls && !address::is_local(&facts.address)
         };
-        let has_readers = servers.iter().any(|line| line.hostgroup == READERS);
+        let has_readers = servers.iter().any(|line| line.hostgroup == READERS && line.is_used);
         Proposal {
             greeting_version: greeting_version(&topology.primary),
             follows_read_only: topology.relation == Relation::Replication,
@@ -98,8 +98,25 @@ impl Proposal {
 
     /// The hostgroups that have servers.
     pub fn hostgroups(&self) -> Vec<u16> {
-        let is_used = |hostgroup: &u16| self.servers.iter().any(|line| line.hostgroup == *hostgroup);
-        [WRITERS, READERS].into_iter().filter(is_used).collect()
+        let has_servers = |hostgroup: &u16| self.servers.iter().any(|line| line.hostgroup == *hostgroup);
+        [WRITERS, READERS].into_iter().filter(has_servers).collect()
+    }
+
+    /// Whether a statement can run in a hostgroup now.
+    pub fn serves(&self, hostgroup: u16) -> bool {
+        self.servers.iter().any(|line| line.hostgroup == hostgroup && line.serves())
+    }
+}
+
+impl ServerLine {
+    /// Whether it gets statements now: it is in use, and not too late.
+    fn serves(&self) -> bool {
+        let lag_s = match self.facts.source() {
+            Some(source) => source.lag_s,
+            None => Some(0),
+        };
+        let is_late = lag_s.is_none_or(|lag| lag > self.max_replication_lag.into());
+        self.is_used && (self.max_replication_lag == 0 || !is_late)
     }
 }
 

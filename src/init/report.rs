@@ -161,7 +161,7 @@ pub fn monitor(screen: Screen, monitor: &MonitorAccount) {
 }
 
 /// What was proved.
-pub fn proof(screen: Screen, proof: &Proof, destination: &Destination) {
+pub fn proof(screen: Screen, proposal: &Proposal, proof: &Proof, destination: &Destination) {
     screen.heading("Tried");
     let answers: Vec<String> = proof
         .answers
@@ -176,6 +176,11 @@ pub fn proof(screen: Screen, proof: &Proof, destination: &Destination) {
     if !proof.is_of_the_file {
         screen.remark(&format!(
             "the accounts in the file could not be tried, because their passwords are unknown; '{name}' is not in the file."
+        ));
+    }
+    if let Some(hostgroup) = proposal.hostgroups().into_iter().find(|it| !proposal.serves(*it)) {
+        screen.remark(&format!(
+            "no server of hostgroup {hostgroup} can serve now, so it was not tried; until one can, reads go to the primary."
         ));
     }
     screen.line(&format!("  It was written to {}, readable for you only.", destination.path.display()));

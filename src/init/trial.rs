@@ -126,7 +126,7 @@ async fn ask(
     let client = connect(clients, login).await;
     let client = client.with_context(|| format!("'{}' cannot log in through Narrows", login.username))?;
     let mut answers = Vec::new();
-    for hostgroup in proposal.hostgroups() {
+    for hostgroup in proposal.hostgroups().into_iter().filter(|it| proposal.serves(*it)) {
         let statement = format!("/* hostgroup={hostgroup} */ SELECT @@server_id");
         let answer = client.ask(&statement, PATIENCE).await;
         let table = answer.with_context(|| {
@@ -151,8 +151,13 @@ async fn routes(proposal: &Proposal, listeners: &Listeners, login: &Credentials)
     let admin = Credentials { username: "admin".to_owned(), password: proposal.admin_password.clone() };
     let address = Address { hostname: listeners.administrators.clone(), port: 0 };
     let admin = connect(address, &admin).await.context("the administrator cannot log in to Narrows")?;
-    let reads = if proposal.splits { READERS } else { WRITERS };
-    for (statement, expected) in [("SELECT 1", reads), ("DELETE FROM t", WRITERS)] {
+    let reads = match (proposal.splits, proposal.serves(READERS)) {
+        (true, true) => Some(("SELECT 1", READERS)),
+        // Reads go to the primary from the moment at which the monitor finds that no replica can serve them.
+        (true, false) => None,
+        (false, _) => Some(("SELECT 1", WRITERS)),
+    };
+    for (statement, expected) in reads.into_iter().chain([("DELETE FROM t", WRITERS)]) {
         let name = login.username.replace('\\', "\\\\").replace('`', "``");
         let table = admin.ask(&format!("EXPLAIN ROUTE '{statement}' AS `{name}`"), PATIENCE).await;
         let table = table.with_context(|| format!("asking Narrows for the route of {statement}"))?;

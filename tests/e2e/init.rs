@@ -1,5 +1,7 @@
 //! `narrows init`: from one server and an account to a narrows.toml that works.
 
+mod clusters;
+
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -149,12 +151,12 @@ fn read_and_write(place: &Place, reads: u16) {
     assert_eq!(rows, [[Some(reads.to_string())]]);
 }
 
-/// Options of a sandbox with a server of this flavour.
-fn sandbox(flavour: Flavour, replicas: &str) -> Sandbox {
+/// A sandbox with servers of this flavour.
+fn sandbox_with(flavour: Flavour, options: &[&str]) -> Sandbox {
     let folder = std::env::var("NARROWS_MYSQL9").unwrap_or_else(|_| "/opt/mysql9".to_owned());
     match flavour {
-        Flavour::MariaDb => Sandbox::start(&["--replicas", replicas]),
-        Flavour::MySql9 => Sandbox::start(&["--replicas", replicas, "--server", &folder]),
+        Flavour::MariaDb => Sandbox::start(options),
+        Flavour::MySql9 => Sandbox::start(&[options, &["--server", &folder]].concat()),
     }
 }
 
@@ -168,7 +170,7 @@ fn as_root(sandbox: &Sandbox, index: usize, statement: &str) {
 #[test]
 fn a_lone_server_gets_one_hostgroup() {
     for flavour in Flavour::both() {
-        let sandbox = sandbox(flavour, "0");
+        let sandbox = sandbox_with(flavour, &["--replicas", "0"]);
         let place = Place::new();
         let said = place.init_well(sandbox.servers()[0].port, "app", &[]);
         assert!(said.contains("monitor: 'monitor' exists and works"), "{said}");
@@ -186,7 +188,7 @@ fn a_lone_server_gets_one_hostgroup() {
 }
 
 fn finds_all(flavour: Flavour) {
-    let sandbox = sandbox(flavour, "2");
+    let sandbox = sandbox_with(flavour, &["--replicas", "2"]);
     let all: Vec<u16> = sandbox.servers().iter().map(|server| server.port).collect();
     let [primary, replicas @ ..] = all.as_slice() else { panic!("a primary and two replicas") };
     let mut replicas = replicas.to_vec();
@@ -485,4 +487,97 @@ fn without_a_terminal_it_says_how_scripts_call_it() {
         "{}",
         text(&output.stderr)
     );
+}
+
+#[test]
+fn replicas_that_do_not_report_their_host_are_found_where_they_connect_from() {
+    for flavour in Flavour::both() {
+        let sandbox = sandbox_with(flavour, &["--replicas", "2", "--option=--report-host="]);
+        let said = Place::new().init_well(sandbox.servers()[0].port, "app", &[]);
+        for server in sandbox.servers() {
+            assert!(said.contains(&format!("127.0.0.1:{} (up to 800 connections)", server.port)), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_replica_that_does_not_apply_changes_gets_no_reads_and_is_no_obstacle() {
+    let sandbox = Sandbox::start(&["--replicas", "1"]);
+    as_root(&sandbox, 1, "STOP SLAVE SQL_THREAD");
+    let place = Place::new();
+    let said = place.init_well(sandbox.servers()[0].port, "app", &[]);
+    assert!(said.contains("does not replicate (it was stopped): START REPLICA there"), "{said}");
+    assert!(said.contains("no server of hostgroup 20 can serve now, so it was not tried"), "{said}");
+    let _narrows = place.serve();
+    let mut client = place.client("app");
+    run(&mut client, "CREATE TABLE app.written (n INT)");
+    let mut admin = place.admin();
+    wait_until("the monitor has checked the lag", || ports(&mut admin, 20).is_empty());
+    run(&mut client, "SELECT n FROM app.written");
+}
+
+#[test]
+fn a_replica_that_is_late_on_purpose_gets_no_reads() {
+    let sandbox = Sandbox::start(&["--replicas", "2"]);
+    let late = sandbox.servers()[1].port;
+    for statement in ["STOP SLAVE", "CHANGE MASTER TO MASTER_DELAY = 3600", "START SLAVE"] {
+        as_root(&sandbox, 1, statement);
+    }
+    let place = Place::new();
+    // From the replica: it is listed by the primary as soon as it is connected again.
+    let entry = late;
+    let said = place.init_well(entry, "app", &[]);
+    assert!(said.contains(&format!("127.0.0.1:{late} (up to 800 connections, not in use)")), "{said}");
+    let _narrows = place.serve();
+    assert_eq!(ports(&mut place.admin(), 20), [sandbox.servers()[2].port]);
+}
+
+#[test]
+fn a_server_that_requires_tls_gets_it() {
+    Flavour::MySql9.if_tested(|flavour| {
+        let server = ServerOptions::new(flavour).option("--require-secure-transport=ON").start();
+        let place = Place::new();
+        place.init_well(server.port(), "sbtest", &[]);
+        assert!(place.toml().contains("use_ssl = true"), "{}", place.toml());
+        let _narrows = place.serve();
+        run(&mut place.client("sbtest"), "SELECT 1");
+    });
+}
+
+#[test]
+fn a_hash_of_caching_sha2_password_is_carried_over() {
+    Flavour::MySql9.if_tested(|flavour| {
+        let place = Place::new();
+        let create = "CREATE USER init_sha2@'%' IDENTIFIED WITH caching_sha2_password BY 'secret'";
+        let started = |rounds: &str| {
+            let option = format!("--caching-sha2-password-digest-rounds={rounds}");
+            let server = ServerOptions::new(flavour).option(&option).start();
+            server.execute(&[create]);
+            server
+        };
+        let more_rounds = started("10000");
+        let error = place.init_badly(more_rounds.port(), "sbtest", &["--app-user", "init_sha2"]);
+        assert!(
+            error.contains("with --app-password: its hash has another number of rounds than 5000"),
+            "{error}"
+        );
+        let server = started("5000");
+        let said = place.init_well(server.port(), "sbtest", &["--app-user", "init_sha2"]);
+        assert!(said.contains("the accounts in the file could not be tried"), "{said}");
+        assert!(!place.toml().contains("sbtest"), "{}", place.toml());
+        let _narrows = place.serve();
+        let mut client = Command::new("mariadb");
+        client.args([
+            "--no-defaults",
+            "--batch",
+            "-h127.0.0.1",
+            "-uinit_sha2",
+            "-psecret",
+            "-e",
+            "SELECT 1+1",
+        ]);
+        let output =
+            client.arg(format!("-P{}", place.port)).output().expect("the mariadb client is installed");
+        assert!(text(&output.stdout).contains('2'), "{}", text(&output.stderr));
+    });
 }

@@ -1,0 +1,107 @@
+//! Clusters that Narrows does not support, played by scripted servers: what the file makes of them, and what is said.
+
+use narrows_testkit::{Conversation, FakeMysql, Move, writer};
+
+use super::{Place, ports};
+
+/// A result set of text columns.
+fn table(columns: &[&str], rows: &[Vec<String>]) -> Move {
+    let end = || writer::eof(2, 0);
+    let mut payloads = vec![writer::lenenc(columns.len() as u64)];
+    payloads.extend(columns.iter().map(|column| writer::column(column)));
+    payloads.push(end());
+    for row in rows {
+        let cells: Vec<Option<&str>> = row.iter().map(|cell| Some(cell.as_str())).collect();
+        payloads.push(writer::row(&cells));
+    }
+    payloads.push(end());
+    Move::Reply(payloads)
+}
+
+fn pairs(rows: &[(&str, &str)]) -> Move {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|(name, value)| vec![(*name).into(), (*value).into()]).collect();
+    table(&["Variable_name", "Value"], &rows)
+}
+
+/// A server with this number.
+fn server(number: usize, read_only: &str, status: &Move) -> Conversation {
+    let id = number.to_string();
+    let variables = [
+        ("version", "8.4.3"),
+        ("server_id", &id),
+        ("server_uuid", &format!("uuid-{id}")),
+        ("max_connections", "100"),
+        ("read_only", read_only),
+    ];
+    let conversation =
+        Conversation::new().on(VARIABLES, &[pairs(&variables)]).on(STATUS, std::slice::from_ref(status));
+    [10, 20].iter().fold(conversation, |conversation, hostgroup| {
+        let statement = format!("/* hostgroup={hostgroup} */ SELECT @@server_id");
+        conversation.on(&statement, &[Move::rows("@@server_id", &[&id])])
+    })
+}
+
+fn three() -> Vec<FakeMysql> {
+    (0..3).map(|_| FakeMysql::start(Conversation::new())).collect()
+}
+
+#[test]
+fn of_a_galera_cluster_one_node_is_used_and_the_others_are_in_reserve() {
+    let nodes = three();
+    let all: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+    for (number, node) in nodes.iter().enumerate() {
+        let status = pairs(&[("wsrep_cluster_size", "3"), ("wsrep_incoming_addresses", &all.join(","))]);
+        node.say(server(number, "OFF", &status));
+    }
+    let place = Place::new();
+    let said = place.init_well(nodes[1].port(), "app", &[]);
+    assert!(
+        said.contains("is a node of a Galera cluster, which Narrows does not support: it does not notice"),
+        "{said}"
+    );
+    let toml = place.toml();
+    assert_eq!(
+        (toml.matches("[[mysql_servers]]").count(), toml.matches("OFFLINE_SOFT").count()),
+        (3, 2),
+        "{toml}"
+    );
+    let _narrows = place.serve();
+    let mut admin = place.admin();
+    assert_eq!((ports(&mut admin, 10), ports(&mut admin, 20)), (vec![nodes[1].port()], vec![]));
+}
+
+#[test]
+fn a_group_with_one_primary_is_followed_by_read_only() {
+    let members = three();
+    let row = |(number, member): (usize, &FakeMysql)| {
+        let role = if number == 0 { "PRIMARY" } else { "SECONDARY" };
+        vec!["127.0.0.1".to_owned(), member.port().to_string(), role.to_owned()]
+    };
+    let rows: Vec<Vec<String>> = members.iter().enumerate().map(row).collect();
+    for (number, member) in members.iter().enumerate() {
+        let members = table(&["MEMBER_HOST", "MEMBER_PORT", "MEMBER_ROLE"], &rows);
+        let read_only = if number == 0 { "OFF" } else { "ON" };
+        member.say(server(number, read_only, &pairs(&[])).on(MEMBERS, &[members]));
+    }
+    let place = Place::new();
+    let said = place.init_well(members[2].port(), "app", &[]);
+    assert!(
+        said.contains(
+            "These servers are a group, and Narrows does not support Group Replication: it follows read_only"
+        ),
+        "{said}"
+    );
+    assert!(said.contains(&format!("hostgroup 10 on 127.0.0.1:{}", members[0].port())), "{said}");
+    let toml = place.toml();
+    assert!(toml.contains("[[mysql_replication_hostgroups]]") && !toml.contains("OFFLINE_SOFT"), "{toml}");
+}
+
+const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'server_id', \
+    'server_uuid', 'hostname', 'port', 'read_only', 'super_read_only', 'innodb_read_only', 'max_connections')";
+
+const STATUS: &str =
+    "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_size', 'wsrep_incoming_addresses')";
+
+const MEMBERS: &str = "SELECT MEMBER_HOST, MEMBER_PORT, MEMBER_ROLE FROM performance_schema.replication_group_members \
+     WHERE MEMBER_STATE <> 'OFFLINE'";
