@@ -28,11 +28,8 @@ pub struct Cli {
 /// The other things the program can do.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Check a configuration file and explain everything that is wrong in it
-    Check {
-        /// narrows.toml or proxysql.cnf; the content decides which
-        file: PathBuf,
-    },
+    /// Check configuration files and explain everything that is wrong in them
+    Check(crate::check::CheckArgs),
     /// Import the configuration that ProxySQL keeps in its proxysql.db
     Import {
         /// ProxySQL's database; it is not changed
@@ -141,7 +138,8 @@ mod tests {
 
     #[test]
     fn a_verb_takes_no_flags_of_the_proxy() {
-        assert!(matches!(parse("narrows check x.toml").verb, Some(Verb::Check { .. })));
+        assert!(matches!(parse("narrows check x.toml").verb, Some(Verb::Check(_))));
+        assert!(Cli::try_parse_from(["narrows", "check"]).is_err());
         assert!(Cli::try_parse_from(["narrows", "-f", "check", "x"]).is_err());
         assert!(Cli::try_parse_from(["narrows", "--initial", "--reload"]).is_err());
     }

@@ -1,5 +1,6 @@
 //! The `narrows` program: parses the command line and calls the subcommand.
 
+mod check;
 mod cli;
 mod client_transfer;
 mod connect_speed;
@@ -25,8 +26,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
-use narrows_control::config::diagnostic::{Diagnostic, Severity};
-use narrows_control::config_file::{self, LoadedFile};
+use narrows_control::config_file;
 use narrows_control::docs;
 use narrows_control::store::Store;
 use tracing::{info, warn};
@@ -53,7 +53,7 @@ fn survive_full_files() {
 
 fn act(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.verb {
-        Some(Verb::Check { file }) => return Ok(check(&file)),
+        Some(Verb::Check(args)) => return check::run(&args),
         Some(Verb::ConnectSpeed(args)) => return connect_speed::run(&args),
         Some(Verb::Worker { .. }) => return serve::as_worker(),
         None if !cli.run.version => return run(&cli.run),
@@ -67,24 +67,6 @@ fn act(cli: Cli) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints everything that is wrong with `file`, then whether it can be started.
-fn check(file: &Path) -> ExitCode {
-    let (diagnostics, valid) = match config_file::load(file) {
-        Ok(loaded) => (in_order(loaded), true),
-        Err(diagnostics) => (diagnostics, false),
-    };
-    let errors = diagnostics.iter().filter(|one| one.severity() == Severity::Error).count();
-    let warnings = diagnostics.len() - errors;
-    let mut text: String = diagnostics.iter().map(|diagnostic| format!("{diagnostic}\n")).collect();
-    let outcome = if valid { "can be started" } else { "cannot be started" };
-    let (errors, warnings) = (counted(errors, "error"), counted(warnings, "warning"));
-    text.push_str(&format!("{}: {outcome}: {errors}, {warnings}\n", file.display()));
-    match print_lines(&text) {
-        Ok(()) if valid => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    }
-}
-
 /// Creates `narrows.db` in `datadir` from a ProxySQL database and prints what was imported.
 fn import(file: &Path, datadir: &Path) -> anyhow::Result<()> {
     let taken = Store::import(datadir, file)?;
@@ -96,13 +78,6 @@ fn import(file: &Path, datadir: &Path) -> anyhow::Result<()> {
         text.push_str(&format!("{reason}\n"));
     }
     print_lines(&text)
-}
-
-/// All remarks on a configuration, in the order of the file.
-fn in_order(loaded: LoadedFile) -> Vec<Diagnostic> {
-    let mut diagnostics = [loaded.passed_over, loaded.warnings].concat();
-    diagnostics.sort_by(|one, two| (&one.file, one.line, one.column).cmp(&(&two.file, two.line, two.column)));
-    diagnostics
 }
 
 fn counted(number: usize, thing: &str) -> String {

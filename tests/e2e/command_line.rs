@@ -64,7 +64,8 @@ fn check_accepts_the_examples() {
 
 #[test]
 fn check_explains_everything_and_fails() {
-    let text = "mysql_servers = (\n  { hostname=\"a\", hostgroup=0, wieght=1 },\n  { hostname=\"b\" }\n)\n";
+    let text = "mysql_servers = (\n  { hostname=\"a\", hostgroup=0, wieght=1 },\n  { hostname=\"b\" }\n)\n\
+                mysql_users = ( { username=\"app\" } )\n";
     let file = TemporaryFile::with("check.cnf", text);
     let output = narrows(&["check", file.path()]);
     assert_eq!(output.status.code(), Some(1));

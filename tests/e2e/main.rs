@@ -10,6 +10,7 @@ mod binlog;
 mod cache;
 mod chaos;
 mod chatter;
+mod check;
 mod client_timeouts;
 mod command_line;
 mod dependencies;

@@ -267,6 +267,19 @@ syntax error. Unknown names are ignored with a warning. A wrong value, a row wit
 errors, and Narrows does not start. (ProxySQL silently uses the default, leaves the row out, or lets the last row win.) A file
 given with `-c` that cannot be read is an error too; ProxySQL exits with status 0 in this case.
 
+## Checking a file
+
+`narrows check [--strict] [--json] FILE...` checks any number of files, without changing anything; `-` is standard input.
+
+- *Errors* prevent a start. *Warnings* are about what is probably a mistake: names that do not exist, settings without effect, rows
+  that contradict each other or are never used, a file without servers or accounts, and files and folders that are named and cannot
+  be used by the user who runs the check. The log of a start and each LOAD ... TO RUNTIME (`SHOW WARNINGS`) report the same.
+- The exit status is 0 if every file can be started, 1 if there are errors, and 2 if the command line is wrong. With `--strict`,
+  it is also 1 if there are warnings.
+- With `--json`, standard output is one JSON array. Each of its objects has `file`, `severity` (`error` or `warning`) and `message`;
+  `line` and `column`, both counted from 1, unless the finding is about the file as a whole; and `key`, the setting, row or
+  section that it is about, if it names one.
+
 ## Which source wins
 
 The configuration has three layers, as in ProxySQL: *disk* is `narrows.db` in the data folder, *memory* is what is edited on the admin

@@ -176,6 +176,7 @@ fn a_check_of_a_file_and_a_start_with_it_tell_what_has_no_effect() {
                     admin_variables = { restapi_enabled = true }\n\
                     mysql_variables = { automatic_detect_sqli = true, poll_timeout = 500, multiplexing = false }\n\
                     mysql_servers = ( { address = \"a\", hostgroup = 0, gtid_port = 3310 } )\n\
+                    mysql_users = ( { username = \"app\" } )\n\
                     proxysql_servers = ( { hostname = \"a\" } )\n\
                     scheduler = ( )\n";
     std::fs::write(&file, sections).expect("write the file");
@@ -189,7 +190,7 @@ fn a_check_of_a_file_and_a_start_with_it_tell_what_has_no_effect() {
         (3, "mysql-automatic_detect_sqli"),
         (3, "mysql-poll_timeout"),
         (4, "gtid_port"),
-        (5, "proxysql_servers"),
+        (6, "proxysql_servers"),
     ] {
         let begins = format!(":{line}:");
         let is_told =

@@ -124,6 +124,28 @@ pub enum Problem {
          by commas"
     )]
     NoFunction { written: String },
+    #[error("mysql_servers has no rows: statements have nowhere to go")]
+    NoServers,
+    #[error("mysql_users has no active rows: no client can log in")]
+    NoUsers,
+    #[error("{name}: {path}: {why}")]
+    Path { name: String, path: String, why: String },
+    #[error("{name}: {reason}; servers with use_ssl cannot be reached by it")]
+    TlsTowardServers { name: String, reason: String },
+    #[error(
+        "mysql_replication_hostgroups: replaces the row in line {line}, which has reader_hostgroup {hostgroup} too"
+    )]
+    ReplacedPair { hostgroup: i32, line: u32 },
+    #[error("{row} has no effect: {why}")]
+    RowNoEffect { row: String, why: &'static str },
+    #[error("user {username:?}: no client can log in: use_ssl is set, and mysql-have_ssl is false")]
+    NoLogin { username: String },
+    #[error("rule {rule_id} is never evaluated: its flagIN is {flag}, and no active rule leads there")]
+    ChainNotReached { rule_id: i64, flag: u32 },
+    #[error(
+        "rule {rule_id} is never evaluated: rule {earlier} before it has no condition, and is the last one of its chain"
+    )]
+    Shadowed { rule_id: i64, earlier: i64 },
     #[error("{section} {key}: left out: {reason}")]
     LeftOut { section: &'static str, key: String, reason: String },
     #[error("hostgroup {hostgroup}: every server has weight 0, so none is ever chosen")]
@@ -175,12 +197,80 @@ impl Problem {
             | NeverMet { .. }
             | NotAsWritten { .. }
             | NoFunction { .. }
+            | NoServers
+            | NoUsers
+            | Path { .. }
+            | TlsTowardServers { .. }
+            | ReplacedPair { .. }
+            | RowNoEffect { .. }
+            | NoLogin { .. }
+            | ChainNotReached { .. }
+            | Shadowed { .. }
             | LeftOut { .. }
             | NoSuchChain { .. }
             | NoWeight { .. }
             | NoDigests { .. }
             | ReplacesNothing { .. }
             | SplitWithoutReaders { .. } => Severity::Warning,
+        }
+    }
+
+    /// The setting, the row or the section that it is about, if it names one.
+    pub fn subject(&self) -> Option<String> {
+        use Problem::*;
+        match self {
+            Repeated { name, .. }
+            | UnknownSection { name, .. }
+            | NotRead { name }
+            | NoEffect { name, .. }
+            | FormerVariable { name }
+            | FixedVariable { name }
+            | Value { name, .. }
+            | Expression { name, .. }
+            | ExpressionTooLarge { name, .. }
+            | DuplicateAddress { name, .. }
+            | PasswordForm { name, .. }
+            | Path { name, .. }
+            | TlsTowardServers { name, .. } => Some(name.clone()),
+            BothNames { name, .. } | KnownPassword { name, .. } => Some((*name).to_owned()),
+            UnknownVariable { section, name, .. } | UnknownColumn { section, name, .. } => {
+                Some(format!("{section}.{name}"))
+            }
+            Missing { section, name } => Some(format!("{section}.{name}")),
+            DuplicateRow { section, key, .. } | LeftOut { section, key, .. } => {
+                Some(format!("{section} {key}"))
+            }
+            _ => self.row(),
+        }
+    }
+
+    /// The row that it is about.
+    fn row(&self) -> Option<String> {
+        use Problem::*;
+        let text = |text: &str| Some(text.to_owned());
+        match self {
+            UserWithoutServer { username, .. }
+            | ReaderWithoutServer { username, .. }
+            | SplitWithoutReaders { username, .. }
+            | NoLogin { username } => Some(format!("user {username:?}")),
+            RuleWithoutServer { rule_id, .. }
+            | NoSuchChain { rule_id, .. }
+            | NeverMet { rule_id, .. }
+            | NoDigests { rule_id }
+            | ReplacesNothing { rule_id, .. }
+            | ChainNotReached { rule_id, .. }
+            | Shadowed { rule_id, .. } => Some(format!("rule {rule_id}")),
+            NotAsWritten { row, .. } | RowNoEffect { row, .. } => Some(row.clone()),
+            NoWeight { hostgroup } => Some(format!("hostgroup {hostgroup}")),
+            NoServers => text("mysql_servers"),
+            NoUsers => text("mysql_users"),
+            FastRoutingWithoutServer { .. } => text("mysql_query_rules_fast_routing"),
+            ReplacedPair { .. } => text("mysql_replication_hostgroups"),
+            ReplaceWithoutMatch => text("replace_pattern"),
+            SocketWithoutPath { .. } => text("hostname"),
+            SameGtidPort { .. } => text("gtid_port"),
+            NoFunction { .. } => text("mysql-auto_read_write_split_functions"),
+            _ => None,
         }
     }
 

@@ -57,7 +57,11 @@ pub fn looks_like(text: &str) -> Syntax {
 
 /// The text of a file, or why it cannot be read.
 pub fn read_file(path: &Path) -> Result<String, String> {
-    let bytes = std::fs::read(path).map_err(|e| e.to_string())?;
+    in_utf8(std::fs::read(path).map_err(|e| e.to_string())?)
+}
+
+/// Bytes as text, or which line is not.
+pub fn in_utf8(bytes: Vec<u8>) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|e| {
         let before = e.as_bytes().iter().take(e.utf8_error().valid_up_to());
         let line = before.filter(|byte| **byte == b'\n').count() + 1;

@@ -4,7 +4,11 @@
 //! Narrows does not know is skipped and reported, so that any `proxysql.cnf` can be started.
 
 pub(crate) mod checks;
+pub(crate) mod finding;
+mod paths;
+mod rules;
 mod sections;
+pub(crate) mod together;
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +18,7 @@ use narrows_proxy::tls::SharedTls;
 
 use crate::config::bootstrap::Bootstrap;
 use crate::config::diagnostic::{Diagnostic, Problem, Problems, Severity};
-use crate::config::parse::{ReadFile, parse, read_file, unreadable};
+use crate::config::parse::{ReadFile, in_utf8, parse, read_file, unreadable};
 use crate::config::schema::Placed;
 use crate::config::tables;
 use crate::variables::Values;
@@ -59,12 +63,59 @@ pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<LoadedFi
     let sections = Sections::read(&document, &mut report);
     checks::check(&sections, &mut report);
     let diagnostics = report.finish();
-    if diagnostics.iter().any(|diagnostic| diagnostic.severity() == Severity::Error) {
+    if !is_valid(&diagnostics) {
         return Err(diagnostics);
     }
+    Ok(loaded(sections, diagnostics))
+}
+
+/// A file as `narrows check` sees it.
+#[derive(Debug)]
+pub struct ExaminedFile {
+    /// Everything that is wrong with it, in its order.
+    pub diagnostics: Vec<Diagnostic>,
+    /// Its contents; `None`: it cannot be started.
+    pub loaded: Option<LoadedFile>,
+}
+
+/// Reads and checks the file `path` for `narrows check`; see [`examine`].
+pub fn examine_file(path: &Path) -> ExaminedFile {
+    examine_bytes(path, std::fs::read(path))
+}
+
+/// Examines `bytes`, if they could be read, as the content of `path`; see [`examine`].
+pub fn examine_bytes(path: &Path, bytes: std::io::Result<Vec<u8>>) -> ExaminedFile {
+    match bytes.map_err(|error| error.to_string()).and_then(in_utf8) {
+        Ok(text) => examine(path, &text),
+        Err(reason) => ExaminedFile { diagnostics: unreadable(path, reason), loaded: None },
+    }
+}
+
+/// Reads and checks `text` as the content of `path`; also looks for the files that it names, and for what it lacks.
+pub fn examine(path: &Path, text: &str) -> ExaminedFile {
+    let document = match parse(path, text, &read_file) {
+        Ok(document) => document,
+        Err(diagnostics) => return ExaminedFile { diagnostics, loaded: None },
+    };
+    let mut report = Problems::new(&document);
+    let sections = Sections::read(&document, &mut report);
+    checks::check(&sections, &mut report);
+    checks::nothing_to_serve(&sections, &mut report);
+    paths::check(&document, &sections, &mut report);
+    let diagnostics = report.finish();
+    let loaded = is_valid(&diagnostics).then(|| loaded(sections, diagnostics.clone()));
+    ExaminedFile { diagnostics, loaded }
+}
+
+fn is_valid(diagnostics: &[Diagnostic]) -> bool {
+    !diagnostics.iter().any(|diagnostic| diagnostic.severity() == Severity::Error)
+}
+
+/// What a file without errors contains, and the remarks on it.
+fn loaded(sections: Sections, diagnostics: Vec<Diagnostic>) -> LoadedFile {
     let (passed_over, warnings) =
         diagnostics.into_iter().partition(|diagnostic| diagnostic.problem.is_passed_over());
-    Ok(LoadedFile {
+    LoadedFile {
         rows: Rows {
             variables: sections.variables.for_data_plane(),
             servers: rows(sections.servers),
@@ -86,7 +137,7 @@ pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<LoadedFi
         bootstrap: sections.bootstrap,
         passed_over,
         warnings,
-    })
+    }
 }
 
 fn rows<R>(placed: Vec<Placed<R>>) -> Vec<R> {

@@ -282,7 +282,8 @@ fn warns_of_json_that_is_not_read() {
         "11 mysql_replication_hostgroups writer_hostgroup=2: left out: writer_hostgroup 1 with reader_hostgroup 2 \
          contradicts it",
     ];
-    assert_eq!(warned(&format!("{SERVER}{text}")), expected);
+    let servers = "mysql_servers=({hostname=\"a\" hostgroup=0},{hostname=\"a\" hostgroup=1})\n";
+    assert_eq!(warned(&format!("{servers}{text}")), expected);
 }
 
 #[test]
@@ -501,3 +502,5 @@ fn depth_and_size_give_an_answer() {
         let _ = read_untrusted(text.as_bytes());
     }
 }
+
+mod warnings;

@@ -5,7 +5,9 @@ use narrows_proxy::tls::SharedTls;
 
 use super::Runtime;
 use crate::admin::reply::Reply;
-use crate::config_file::checks::{Scope, Together, known_passwords};
+use crate::config_file::checks::known_passwords;
+use crate::config_file::finding::Scope;
+use crate::config_file::together::Together;
 use crate::monitor::placement::Placement;
 use crate::schema::Module;
 use crate::store::{Answer, Candidate, Store, Warning};
@@ -51,7 +53,8 @@ impl Runtime {
             Err(refusal) => return Reply::Refused(refusal),
         };
         self.follow(store, servers, placement);
-        let findings = Together::of_rows(&self.rows).findings(Scope::Loaded(module)).into_iter();
+        let together = Together::of_rows(&self.rows, store.variables());
+        let findings = together.findings(Scope::Loaded(module)).into_iter();
         warnings.extend(findings.map(|finding| remark(finding.problem.to_string())));
         match module {
             Module::MysqlServers => self.servers.version += 1,

@@ -21,7 +21,9 @@ use super::{Frozen, Store, config_file, variables};
 use crate::config::diagnostic::{Diagnostic, Problem};
 use crate::config::{charset, parse};
 use crate::config_file::LoadedFile;
-use crate::config_file::checks::{Scope, Together, known_passwords};
+use crate::config_file::checks::known_passwords;
+use crate::config_file::finding::Scope;
+use crate::config_file::together::Together;
 use crate::schema::{self, Database, create_missing};
 use crate::schema::{Layer, MODULES};
 use crate::urgency::Urgency;
@@ -153,7 +155,7 @@ impl Store {
             candidate.warnings.iter().for_each(|warning| store.remark_once(warning.message.clone()));
             store.accept(candidate)?;
         }
-        let findings = Together::of_rows(&store.running.rows).findings(Scope::All);
+        let findings = Together::of_rows(&store.running.rows, &store.running.variables).findings(Scope::All);
         for finding in findings.into_iter().map(|finding| finding.problem.to_string()).take(MOST_FINDINGS) {
             store.remark_once(finding);
         }

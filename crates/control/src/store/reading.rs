@@ -5,6 +5,7 @@ use rusqlite::Connection;
 use rusqlite::types::Value;
 
 use super::answer::{Refusal, Warning};
+use crate::config::diagnostic::Problem;
 use crate::config::schema::{ColumnKind, ConfigTable};
 use crate::config::{tables, tree};
 use crate::config_file::checks::{attributes_fault, pair_fault};
@@ -140,15 +141,11 @@ impl Read {
     /// Warns if a table without which no client can be served is empty.
     fn warn_of_nothing(&mut self, module: Module, rows: &Rows) {
         let message = match module {
-            Module::MysqlUsers if rows.users.is_empty() => {
-                "mysql_users has no active rows: no client can log in"
-            }
-            Module::MysqlServers if rows.servers.is_empty() => {
-                "mysql_servers has no rows: statements have nowhere to go"
-            }
+            Module::MysqlUsers if rows.users.is_empty() => Problem::NoUsers,
+            Module::MysqlServers if rows.servers.is_empty() => Problem::NoServers,
             _ => return,
         };
-        self.warnings.push(Warning { code: EMPTY, message: message.to_owned() });
+        self.warnings.push(Warning { code: EMPTY, message: message.to_string() });
     }
 
     /// Keeps the accounts that clients may use, and shows each as ProxySQL does: once for clients, once for servers.

@@ -100,9 +100,25 @@ pub fn load(datadir: &Path, values: &Values, rows: &[SslParamsRow]) -> Result<Lo
 
 /// The TLS configuration of programs that only connect: encrypted, without verifying certificates.
 pub fn towards_anybody() -> SharedTls {
+    towards_servers(&Values::default(), &[])
+}
+
+/// The TLS configuration towards servers, and nothing else: no file is written.
+pub fn towards_servers(values: &Values, rows: &[SslParamsRow]) -> SharedTls {
     let no_log: Arc<dyn rustls::KeyLog> = Arc::new(rustls::NoKeyLog {});
-    let servers = backend::toward_servers(&Values::default(), &[], &no_log, &mut LoadedTls::default());
+    let servers = backend::toward_servers(values, rows, &no_log, &mut LoadedTls::default());
     SharedTls(Arc::new(Tls { servers, ..Tls::default() }))
+}
+
+/// Why servers cannot be connected to with TLS: by the variables (`None`), or by the row with that index.
+pub fn faults_toward_servers(values: &Values, rows: &[SslParamsRow]) -> Vec<(Option<usize>, String)> {
+    let tls = towards_servers(values, rows);
+    let of_row = |(index, row): (usize, &SslParamsRow)| {
+        let key = (row.hostname.clone(), row.port, row.username.clone());
+        Some((Some(index), tls.servers.rows.get(&key)?.clone().err()?))
+    };
+    let of_variables = tls.servers.default.clone().and_then(Result::err).map(|reason| (None, reason));
+    of_variables.into_iter().chain(rows.iter().enumerate().filter_map(of_row)).collect()
 }
 
 fn text<'a>(values: &'a Values, name: &str) -> &'a str {

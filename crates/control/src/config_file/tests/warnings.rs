@@ -1,0 +1,175 @@
+//! Warnings of settings that do nothing, and of files that are named and are not there.
+
+use super::*;
+
+/// What `narrows check` reports: the line and the message.
+fn examined(text: &str) -> Vec<String> {
+    let diagnostics = examine(Path::new("test"), text).diagnostics;
+    diagnostics.iter().map(|one| format!("{} {}", one.line, one.problem)).collect()
+}
+
+const ACCOUNT: &str = "mysql_users=({username=\"app\"})\n";
+
+#[test]
+fn warns_of_a_file_without_servers_or_accounts() {
+    let (servers, users) = (
+        "0 mysql_servers has no rows: statements have nowhere to go",
+        "0 mysql_users has no active rows: no client can log in",
+    );
+    assert_eq!(examined(""), [servers, users]);
+    assert_eq!(examined("mysql_users=({username=\"a\" active=0})"), [servers, users]);
+    assert_eq!(examined(SERVER), [users]);
+    // The missing servers are reported once, and not for each account.
+    assert_eq!(examined(ACCOUNT), [servers]);
+    assert!(examined(&format!("{SERVER}{ACCOUNT}")).is_empty());
+}
+
+#[test]
+fn warns_of_pairs_that_cannot_be_stored() {
+    let pairs = "mysql_replication_hostgroups=({writer_hostgroup=0 reader_hostgroup=0},\n\
+                 {writer_hostgroup=0 reader_hostgroup=1 comment=\"\"},\n\
+                 {writer_hostgroup=2 reader_hostgroup=1},\n\
+                 {writer_hostgroup=7 reader_hostgroup=8})\n";
+    let expected = [
+        "2 mysql_replication_hostgroups writer_hostgroup=0: left out: reader_hostgroup must differ from writer_hostgroup",
+        "3 mysql_replication_hostgroups: duplicate writer hostgroup 0; first in line 2",
+        "4 mysql_replication_hostgroups: replaces the row in line 3, which has reader_hostgroup 1 too",
+        "5 mysql_replication_hostgroups writer_hostgroup=7 has no effect: neither of its hostgroups has a server",
+    ];
+    assert_eq!(examined(&format!("{SERVER}{pairs}{ACCOUNT}")), expected);
+}
+
+#[test]
+fn warns_of_rules_that_are_never_evaluated() {
+    let rules = "mysql_query_rules=({rule_id=9 match_digest=\"a\" apply=1},\n\
+                 {rule_id=1 match_digest=\"b\" flagOUT=4},\n\
+                 {rule_id=2 destination_hostgroup=0 apply=1},\n\
+                 {rule_id=3 flagIN=4 match_digest=\"c\"},\n\
+                 {rule_id=4 flagIN=5 match_digest=\"d\"},\n\
+                 {rule_id=5 flagIN=4 username=\"\" flagOUT=0},\n\
+                 {rule_id=6 flagIN=4 apply=1},\n\
+                 {rule_id=7 active=0 apply=1})\n\
+                 mysql_query_rules_fast_routing=({username=\"a\" schemaname=\"s\" flagIN=6 destination_hostgroup=0},\
+                 {username=\"b\" schemaname=\"s\" flagIN=6 destination_hostgroup=0})\n";
+    let shadowed = |rule: i64, by: i64| {
+        format!(
+            "rule {rule} is never evaluated: rule {by} before it has no condition, and is the last one of its chain"
+        )
+    };
+    assert_eq!(
+        warned(&format!("{SERVER}{rules}")),
+        [
+            format!("2 {}", shadowed(9, 2)),
+            "6 rule 4 is never evaluated: its flagIN is 5, and no active rule leads there".to_owned(),
+            format!("8 {}", shadowed(6, 5)),
+            "10 mysql_query_rules_fast_routing (2 rows with flagIN 6) has no effect: no active rule leads to that chain"
+                .to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn warns_of_conditions_and_settings_of_rules_that_do_nothing() {
+    let text = "mysql_variables={interfaces=\"127.0.0.1:6033;127.0.0.1:6034\" eventslog_default_log=1}\n\
+                mysql_users=({username=\"app\"},{username=\"off\" active=0})\n\
+                mysql_query_rules=({rule_id=1 username=\"ap\"},\n\
+                {rule_id=2 username=\"off\"},\n\
+                {rule_id=3 username=\"app\" proxy_port=6035},\n\
+                {rule_id=4 proxy_port=6034 negate_match_pattern=1},\n\
+                {rule_id=5 log=1},\n\
+                {rule_id=6 log=0 match_digest=\"a\" negate_match_pattern=1})\n";
+    let never = "which no client meets, so the rule never matches";
+    assert_eq!(
+        warned(&format!("{SERVER}{text}")),
+        [
+            "2 mysql-eventslog_default_log has no effect: mysql-eventslog_filename is empty".to_owned(),
+            format!("4 rule 1: username is \"ap\", {never}: mysql_users has no such active account"),
+            format!("5 rule 2: username is \"off\", {never}: mysql_users has no such active account"),
+            format!("6 rule 3: proxy_port is \"6035\", {never}: no address of mysql-interfaces has this port"),
+            "7 rule 4: negate_match_pattern has no effect: the rule has neither match_digest nor match_pattern"
+                .to_owned(),
+            "8 rule 5: log has no effect: mysql-eventslog_filename is empty".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn warns_of_settings_of_what_is_not_there_or_is_off() {
+    let text = "mysql_variables={have_ssl=false monitor_enabled=false}\n\
+                mysql_servers=({hostname=\"a\" hostgroup=0 max_replication_lag=5 max_latency_ms=9})\n\
+                mysql_users=({username=\"app\" use_ssl=1})\n\
+                mysql_hostgroup_attributes=({hostgroup_id=0},{hostgroup_id=3})\n\
+                mysql_replication_hostgroups=({writer_hostgroup=0 reader_hostgroup=1})\n\
+                mysql_servers_ssl_params=({hostname=\"a\"},{hostname=\"b\"})\n\
+                mysql_firewall_whitelist_users=({username=\"app\" client_address=\"\"})\n\
+                mysql_firewall_whitelist_rules=({username=\"app\" client_address=\"\" schemaname=\"\" digest=\"0x1\" active=0})\n";
+    let off = "has no effect: mysql-monitor_enabled is false";
+    assert_eq!(
+        warned(text),
+        [
+            format!("2 server a:3306: max_replication_lag {off}"),
+            format!("2 server a:3306: max_latency_ms {off}"),
+            "3 user \"app\": no client can log in: use_ssl is set, and mysql-have_ssl is false".to_owned(),
+            "4 mysql_hostgroup_attributes hostgroup_id=3 has no effect: the hostgroup has no server"
+                .to_owned(),
+            format!("5 following changes of read_only with mysql_replication_hostgroups {off}"),
+            "6 mysql_servers_ssl_params a:3306 has no effect: use_ssl of the server is 0".to_owned(),
+            "6 mysql_servers_ssl_params b:3306 has no effect: mysql_servers has no such server".to_owned(),
+            "7 mysql_firewall_whitelist_users has no effect: mysql-firewall_whitelist_enabled is false"
+                .to_owned(),
+        ]
+    );
+    let on = "mysql_variables={firewall_whitelist_enabled=true}\n\
+              mysql_servers=({hostname=\"a\" hostgroup=0 max_replication_lag=5 use_ssl=1})\n\
+              mysql_users=({username=\"app\" use_ssl=1})\n\
+              mysql_servers_ssl_params=({hostname=\"a\"})\n\
+              mysql_firewall_whitelist_users=({username=\"app\" client_address=\"\"})\n";
+    assert_eq!(warned(on), Vec::<String>::new());
+}
+
+#[test]
+fn warns_of_files_and_folders_that_are_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let there = folder.path().display();
+    std::fs::write(folder.path().join("empty.pem"), "").unwrap();
+    let text = |datadir: &str| {
+        format!(
+            "datadir=\"{datadir}\"\nerrorlog=\"no/narrows.log\"\npidfile=\"/nonexistent/pid\"\n\
+             mysql_variables={{ssl_p2s_ca=\"{there}/ca.pem\"\neventslog_filename=\"/nonexistent/log\"}}\n{SERVER}{ACCOUNT}\
+             mysql_servers_ssl_params=({{hostname=\"a\" ssl_ca=\"{there}/empty.pem\"}})\n"
+        )
+    };
+    let reach = "servers with use_ssl cannot be reached by it";
+    let mut expected = vec![
+        format!("2 errorlog: {there}/no/narrows.log: its folder: it is not there"),
+        "3 pidfile: /nonexistent/pid: its folder: it is not there".to_owned(),
+        format!("4 mysql-ssl_p2s_ca: {there}/ca.pem: No such file or directory (os error 2); {reach}"),
+        "5 mysql-eventslog_filename: /nonexistent/log: its folder: it is not there".to_owned(),
+        "8 mysql_servers_ssl_params a:3306 has no effect: use_ssl of the server is 0".to_owned(),
+        format!("8 mysql_servers_ssl_params a:3306: {there}/empty.pem: no certificate in it; {reach}"),
+    ];
+    assert_eq!(examined(&text(&there.to_string())), expected);
+    // Without its data folder, nothing is known about a relative path.
+    expected[0] = "1 datadir: /nonexistent/data: it is not there".to_owned();
+    assert_eq!(examined(&text("/nonexistent/data")), expected);
+    let file = format!("datadir=\"{there}/empty.pem\"\n{SERVER}{ACCOUNT}");
+    assert_eq!(examined(&file), [format!("1 datadir: {there}/empty.pem: it is not a folder")]);
+    // A start reports them when it opens them.
+    assert_eq!(warned(&file), Vec::<String>::new());
+}
+
+#[test]
+fn every_problem_that_names_a_setting_says_which() {
+    let subject = |text: &str| {
+        let diagnostics = examine(Path::new("test"), &format!("{SERVER}{ACCOUNT}{text}")).diagnostics;
+        diagnostics.first().and_then(|one| one.problem.subject()).unwrap_or_default()
+    };
+    assert_eq!(subject("mysql_variables={threads=1000}"), "threads");
+    assert_eq!(subject("mysql_variables={thread=1}"), "mysql_variables.thread");
+    assert_eq!(subject("mysql_query_rules=({rule_id=3 destination_hostgroup=7})"), "rule 3");
+    assert_eq!(
+        subject("mysql_hostgroup_attributes=({hostgroup_id=4})"),
+        "mysql_hostgroup_attributes hostgroup_id=4"
+    );
+    assert_eq!(subject("datadir=\"/nonexistent\""), "datadir");
+}
