@@ -33,6 +33,8 @@ pub enum FindingSeverity {
     Error,
     /// Probably a mistake: the check fails with `--strict`.
     Warning,
+    /// Something that was not tried.
+    Note,
 }
 
 impl From<&Diagnostic> for Finding {
@@ -61,6 +63,7 @@ impl fmt::Display for Finding {
         let severity = match self.severity {
             FindingSeverity::Error => "error",
             FindingSeverity::Warning => "warning",
+            FindingSeverity::Note => "note",
         };
         write!(f, " {severity}: {}", self.message)
     }

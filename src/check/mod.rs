@@ -1,6 +1,7 @@
 //! `narrows check`: what is wrong with configuration files, for people, for programs (`--json`) and as a gate (the exit
 //! status). What a file means, and what is a mistake, is decided in `narrows_control::config_file`.
 
+mod connect;
 mod finding;
 
 use std::io::{self, Read};
@@ -26,11 +27,17 @@ pub struct CheckArgs {
     /// Print everything as one JSON array, with an object for each error and warning
     #[arg(long)]
     json: bool,
+    /// Try all servers and accounts of the files, with at most 5 seconds for each connection
+    ///
+    /// The account of the monitor makes the checks that the monitor would make, and each account in mysql_users whose
+    /// password is in clear text logs in to a server of its hostgroup. What is not tried is a note.
+    #[arg(long)]
+    connect: bool,
 }
 
 const EXIT_STATUS: &str = "\
-Exit status: 0 if every file can be started, 1 if there are errors (with --strict: or warnings), 2 if the command line is
-wrong.";
+Exit status: 0 if every file can be started (with --connect: and everything that was tried works), 1 if there are errors
+(with --strict: or warnings), 2 if the command line is wrong.";
 
 /// The name of standard input, as an argument and in findings.
 const STANDARD_INPUT: (&str, &str) = ("-", "<stdin>");
@@ -48,7 +55,9 @@ pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         eprintln!("error: standard input can only be read once: `-` is given more than once");
         return Ok(ExitCode::from(WRONG_USAGE));
     }
-    let checked: Vec<Checked> = args.files.iter().map(|file| Checked::of(file)).collect();
+    let checked: anyhow::Result<Vec<Checked>> =
+        args.files.iter().map(|file| Checked::of(file, args.connect)).collect();
+    let checked = checked?;
     let text = if args.json { json(&checked)? } else { checked.iter().map(Checked::text).collect() };
     print_lines(&text)?;
     let counts = |severity| checked.iter().any(|file| file.count(severity) > 0);
@@ -73,10 +82,15 @@ struct Checked {
 }
 
 impl Checked {
-    fn of(file: &Path) -> Checked {
+    fn of(file: &Path, connects: bool) -> anyhow::Result<Checked> {
         let (name, ExaminedFile { diagnostics, loaded }) = examine(file);
-        let findings = diagnostics.iter().map(Finding::from).collect();
-        Checked { name, is_valid: loaded.is_some(), findings }
+        let mut findings: Vec<Finding> = diagnostics.iter().map(Finding::from).collect();
+        match &loaded {
+            Some((loaded, places)) if connects => findings.extend(connect::findings(loaded, places)?),
+            None if connects => findings.push(connect::nothing_tried(&name)),
+            _ => {}
+        }
+        Ok(Checked { name, is_valid: loaded.is_some(), findings })
     }
 
     fn count(&self, severity: FindingSeverity) -> usize {

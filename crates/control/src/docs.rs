@@ -269,14 +269,20 @@ given with `-c` that cannot be read is an error too; ProxySQL exits with status 
 
 ## Checking a file
 
-`narrows check [--strict] [--json] FILE...` checks any number of files, without changing anything; `-` is standard input.
+`narrows check [--strict] [--json] [--connect] FILE...` checks any number of files, without changing anything; `-` is standard input.
 
 - *Errors* prevent a start. *Warnings* are about what is probably a mistake: names that do not exist, settings without effect, rows
   that contradict each other or are never used, a file without servers or accounts, and files and folders that are named and cannot
   be used by the user who runs the check. The log of a start and each LOAD ... TO RUNTIME (`SHOW WARNINGS`) report the same.
 - The exit status is 0 if every file can be started, 1 if there are errors, and 2 if the command line is wrong. With `--strict`,
   it is also 1 if there are warnings.
-- With `--json`, standard output is one JSON array. Each of its objects has `file`, `severity` (`error` or `warning`) and `message`;
+- With `--connect`, servers and accounts are tried, and each failure is an error that names the server, the account and the reason.
+  The account of the monitor connects to every server, as its row says (TCP or socket, TLS with the file's certificates), and makes
+  the checks that the monitor would make there, so that a missing privilege is found. Then each account whose password is not a
+  hash logs in to a server of its `default_hostgroup`. All of this runs in parallel, with at most 5 seconds for a server and for a
+  login. What is not tried is listed, with the reason, in *notes*, which never change the exit status.
+- With `--json`, standard output is one JSON array. Each of its objects has `file`, `severity` (`error`, `warning` or `note`) and
+  `message`;
   `line` and `column`, both counted from 1, unless the finding is about the file as a whole; and `key`, the setting, row or
   section that it is about, if it names one.
 

@@ -1,5 +1,7 @@
 //! `narrows check` as a gate: several files, standard input, JSON, exit status.
 
+mod connect;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};

@@ -21,6 +21,8 @@ use crate::config::diagnostic::{Diagnostic, Problem, Problems, Severity};
 use crate::config::parse::{ReadFile, in_utf8, parse, read_file, unreadable};
 use crate::config::schema::Placed;
 use crate::config::tables;
+use crate::config::tree::{Document, Position};
+use crate::monitor::trial::TrialRow;
 use crate::variables::Values;
 use sections::Sections;
 
@@ -75,7 +77,39 @@ pub struct ExaminedFile {
     /// Everything that is wrong with it, in its order.
     pub diagnostics: Vec<Diagnostic>,
     /// Its contents; `None`: it cannot be started.
-    pub loaded: Option<LoadedFile>,
+    pub loaded: Option<(LoadedFile, Places)>,
+}
+
+/// Where the rows of a file are.
+#[derive(Debug)]
+pub struct Places {
+    files: Vec<PathBuf>,
+    servers: Vec<Position>,
+    users: Vec<Position>,
+    monitor: Position,
+}
+
+impl Places {
+    fn new(document: &Document, sections: &Sections) -> Places {
+        let names = ["mysql-monitor_username", "mysql-monitor_enabled"];
+        Places {
+            files: document.files.clone(),
+            servers: sections.servers.iter().map(|placed| placed.at("")).collect(),
+            users: sections.users.iter().map(|placed| placed.at("")).collect(),
+            monitor: names.into_iter().find_map(|name| sections.variable_at(name)).unwrap_or_default(),
+        }
+    }
+
+    /// The file, line and column of what was tried; line 0 means the file as a whole.
+    pub fn of(&self, row: TrialRow) -> (&Path, u32, u32) {
+        let at = match row {
+            TrialRow::Server(index) => self.servers.get(index).copied(),
+            TrialRow::User(index) => self.users.get(index).copied(),
+            TrialRow::Monitor => Some(self.monitor),
+        };
+        let at = at.unwrap_or_default();
+        (self.files.get(at.file).map_or(Path::new(""), PathBuf::as_path), at.line, at.column)
+    }
 }
 
 /// Reads and checks the file `path` for `narrows check`; see [`examine`].
@@ -103,7 +137,8 @@ pub fn examine(path: &Path, text: &str) -> ExaminedFile {
     checks::nothing_to_serve(&sections, &mut report);
     paths::check(&document, &sections, &mut report);
     let diagnostics = report.finish();
-    let loaded = is_valid(&diagnostics).then(|| loaded(sections, diagnostics.clone()));
+    let places = Places::new(&document, &sections);
+    let loaded = is_valid(&diagnostics).then(|| (loaded(sections, diagnostics.clone()), places));
     ExaminedFile { diagnostics, loaded }
 }
 

@@ -91,6 +91,13 @@ impl MonitorConnections {
         connect(Arc::clone(&self.server), None, &self.want, state, limit).await
     }
 
+    /// Closes the idle connections, so that the server does not count them as aborted.
+    pub async fn quit(&self) {
+        while let Some(backend) = self.take_idle() {
+            backend.quit().await;
+        }
+    }
+
     /// Takes back a connection that has no outstanding answers.
     pub fn give_back(&self, backend: Backend) {
         self.idle.borrow_mut().push(backend);

@@ -19,6 +19,7 @@ pub mod replication_lag;
 mod report;
 mod report_queue;
 pub mod settings;
+pub mod trial;
 mod watch;
 
 use std::collections::BTreeMap;
