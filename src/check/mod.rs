@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use narrows_control::config_file::{self, ExaminedFile};
+use narrows_control::json_schema;
 
 use crate::print_lines;
 use finding::{Finding, FindingSeverity};
@@ -19,7 +20,7 @@ use finding::{Finding, FindingSeverity};
 #[command(after_help = EXIT_STATUS)]
 pub struct CheckArgs {
     /// narrows.toml or proxysql.cnf, of which the content decides; `-` is standard input
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "schema")]
     files: Vec<PathBuf>,
     /// Exit with status 1 if there are warnings, too
     #[arg(long)]
@@ -33,6 +34,9 @@ pub struct CheckArgs {
     /// password is in clear text logs in to a server of its hostgroup. What is not tried is a note.
     #[arg(long)]
     connect: bool,
+    /// Print the JSON Schema of narrows.toml instead, for editors and generators
+    #[arg(long, conflicts_with_all = ["files", "strict", "json", "connect"])]
+    schema: bool,
 }
 
 const EXIT_STATUS: &str = "\
@@ -50,6 +54,10 @@ const WRONG_USAGE: u8 = 2;
 /// # Errors
 /// If the findings cannot be printed.
 pub fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    if args.schema {
+        print_lines(&json_schema::text())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let is_standard_input = |file: &&PathBuf| file.as_os_str() == STANDARD_INPUT.0;
     if args.files.iter().filter(is_standard_input).count() > 1 {
         eprintln!("error: standard input can only be read once: `-` is given more than once");

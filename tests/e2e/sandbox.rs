@@ -59,6 +59,7 @@ fn detached_sandbox_is_stopped_by_its_folder_and_keeps_its_data() {
     assert!(config.contains(&format!("port = {}", first[0].port)), "{config}");
     assert!(config.contains("interfaces = \"127.0.0.1:1\""), "{config}");
     assert!(config.contains("mysql_ifaces = \"127.0.0.1:2\""), "{config}");
+    assert_eq!(crate::check::schema::misfits(&config), Vec::<String>::new());
     narrows(&["stop", "--dir", dir]);
     assert!(!is_running(first[0].pid));
     let second = servers_in(&narrows(&["start", "--replicas", "0", "--detach", "--json", "--dir", dir]));

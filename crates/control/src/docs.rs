@@ -286,6 +286,9 @@ given with `-c` that cannot be read is an error too; ProxySQL exits with status 
   `line` and `column`, both counted from 1, unless the finding is about the file as a whole; and `key`, the setting, row or
   section that it is about, if it names one.
 
+`narrows check --schema` prints a JSON Schema (draft 2020-12) of `narrows.toml`, with the descriptions, limits and defaults of this
+page, for editors and for programs that write a configuration. It has each name as it is written here, and no other.
+
 ## Which source wins
 
 The configuration has three layers, as in ProxySQL: *disk* is `narrows.db` in the data folder, *memory* is what is edited on the admin

@@ -8,6 +8,7 @@ pub mod control;
 pub mod docs;
 pub mod effect;
 pub mod files;
+pub mod json_schema;
 pub mod monitor;
 pub mod query_log;
 pub mod runtime;

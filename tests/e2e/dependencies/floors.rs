@@ -17,7 +17,7 @@ const CONTROL: Floors = &[
     &["variables"],
     &["tls", "without_effect"],
     &["config_file"],
-    &["docs", "store"],
+    &["docs", "json_schema", "store"],
     &["admin"],
     &["runtime"],
     &["stats"],
