@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use narrows_proxy::backend::{BackendError, Table};
+use narrows_wire::auth::caching_sha2::StoredHash;
 
 use super::facts::Facts;
 use super::topology::Topology;
@@ -115,12 +116,8 @@ fn storable(plugin: &str, stored: &str) -> Storable {
         && stored.strip_prefix('*').is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
     match plugin {
         "mysql_native_password" | "" if is_native => Storable::Hash(stored.to_owned()),
-        "caching_sha2_password" if stored.len() == 70 && stored.starts_with("$A$005$") => {
+        "caching_sha2_password" if StoredHash::parse(stored.as_bytes()).is_some() => {
             Storable::Hash(stored.to_owned())
-        }
-        "caching_sha2_password" if stored.starts_with("$A$") && !stored.starts_with("$A$005$") => {
-            let why = "its hash has another number of rounds than 5000 (caching_sha2_password_digest_rounds)";
-            Storable::Nothing(why.to_owned())
         }
         "mysql_native_password" | "caching_sha2_password" | "" if stored.is_empty() => {
             Storable::Nothing("it has no password".to_owned())
@@ -165,7 +162,7 @@ mod tests {
 
     #[test]
     fn hashes_that_narrows_can_store_are_taken_over() {
-        let sha2 = format!("$A$005${}", "x".repeat(63));
+        let sha2 = format!("$A$00A${}", "x".repeat(63));
         let found = read(&[
             ["app", "mysql_native_password", NATIVE, "N", "N"],
             ["new", "caching_sha2_password", &sha2, "N", "N"],

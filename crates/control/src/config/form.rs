@@ -56,7 +56,9 @@ impl Form {
             Form::Expression => "a regular expression".to_owned(),
             Form::Json => "JSON, or empty".to_owned(),
             Form::Digest => "a digest: 0x and 1 to 16 hex digits".to_owned(),
-            Form::Password => "a password, `*` and 40 hex digits, or `$A$005$` and 63 characters".to_owned(),
+            Form::Password => {
+                "a password, `*` and 40 hex digits, or `$A$`, 3 hex digits, `$` and 63 characters".to_owned()
+            }
             Form::Addresses => "ip:port, [ipv6]:port or /path of a socket, separated by `;`".to_owned(),
             Form::Credentials => "user:password, neither of them empty, separated by `;`".to_owned(),
             Form::TableName => "schema.table, or empty".to_owned(),
@@ -215,13 +217,20 @@ fn expression_problem(name: &str, text: &str) -> Option<Problem> {
     })
 }
 
+/// Whether a text begins like a hash of caching_sha2_password: `$A$`, the number of rounds in thousands as three hex
+/// digits, `$`.
+fn is_caching_sha2(text: &str) -> bool {
+    let rounds = text.strip_prefix("$A$").and_then(|rest| rest.split_once('$'));
+    rounds.is_some_and(|(rounds, _)| rounds.len() == 3 && rounds.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
 /// Reports a password that looks like a stored form but is not one.
 fn password_remark(name: &str, text: &str) -> Option<Problem> {
     let native_hash = |rest: &str| rest.len() == 40 && rest.bytes().all(|byte| byte.is_ascii_hexdigit());
     let (prefix, expected) = match text.strip_prefix('*') {
         Some(rest) if !native_hash(rest) => ("*", "`*` and 40 hex digits"),
         Some(_) => return None,
-        None if text.starts_with("$A$005$") && text.len() != 70 => ("$A$005$", "70 characters long"),
+        None if is_caching_sha2(text) && text.len() != 70 => ("$A$", "70 characters long"),
         None => return None,
     };
     let problem = Problem::PasswordForm { name: name.to_owned(), prefix, expected };

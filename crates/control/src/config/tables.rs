@@ -129,7 +129,7 @@ pub static USERS: ConfigTable<UserRow> = ConfigTable {
     },
     columns: &[
         text("username", Form::Any, Required, |r, v| r.username = v, "Name of the account."),
-        text("password", Form::Password, Is(""), |r, v| r.password = v, "Clear text, or the hash as a server stores it: `*` and 40 hex digits (mysql_native_password), or 70 characters beginning with `$A$005$` (caching_sha2_password). Empty: no password."),
+        text("password", Form::Password, Is(""), |r, v| r.password = v, "Clear text, or the hash as a server stores it: `*` and 40 hex digits (mysql_native_password), or 70 characters that begin with `$A$` and the number of rounds (caching_sha2_password). Empty: no password."),
         flag("active", Is("1"), |r, v| r.active = v, "Rows with 0 are kept, but not used."),
         flag("use_ssl", Is("0"), |r, v| r.use_ssl = v, "Whether the client must use TLS."),
         integer("default_hostgroup", 0, MOST, Is("0"), |r, v| r.default_hostgroup = hostgroup(v), "Hostgroup for statements that no rule sends elsewhere."),

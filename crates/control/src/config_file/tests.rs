@@ -348,8 +348,8 @@ fn warns_of_every_way_to_a_hostgroup_without_servers() {
 #[test]
 fn stored_passwords_are_taken_as_they_are() {
     let native = "*2470C0C06DEE42FD1618BB99005ADCA2EC9D1E19";
-    let sha2 = format!("$A$005${}", "x".repeat(63));
-    for password in [native, &sha2, "plain", ""] {
+    let [sha2, more_rounds] = ["005", "00A"].map(|rounds| format!("$A${rounds}${}", "x".repeat(63)));
+    for password in [native, &sha2, &more_rounds, "plain", "$A$cheap", ""] {
         let text = format!(
             "mysql_servers=({{hostname=\"a\" hostgroup=0}})\nmysql_users=({{username=\"a\" password=\"{password}\"}})"
         );

@@ -7,7 +7,7 @@ use super::HostgroupId;
 pub struct UserRow {
     /// The name of the account.
     pub username: String,
-    /// Clear text, `*` and 40 hex digits, or `$A$005$...`; empty if there is no password.
+    /// Clear text, `*` and 40 hex digits, or `$A$` with rounds, salt and digest; empty if there is no password.
     pub password: String,
     /// Rows that are not active are not loaded.
     pub active: bool,

@@ -4,7 +4,7 @@
 //! password, or has its double hash in a cache, checks it and replies 0x03. *Full path*: the server replies 0x04 and
 //! the client sends the password itself, followed by a zero byte: in clear text over a secure channel, otherwise `XOR
 //! nonce` and encrypted with the server's RSA key, which the client requests with 0x02. The server then compares with
-//! what it stores: `$A$005$`, 20 bytes of salt, 43 characters of SHA-256 crypt.
+//! what it stores: `$A$`, the rounds, `$`, 20 bytes of salt, 43 characters of SHA-256 crypt.
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;

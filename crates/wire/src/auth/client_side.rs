@@ -20,7 +20,7 @@ pub enum Stored {
     Clear(Password),
     /// `*HEX`: `SHA1(SHA1(password))`.
     Native(native::Stage),
-    /// `$A$005$...`.
+    /// `$A$` with rounds, salt and digest.
     CachingSha2(StoredHash),
 }
 
