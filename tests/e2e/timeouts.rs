@@ -209,7 +209,10 @@ fn a_hostgroup_opens_no_more_connections_in_a_second_than_it_may() {
 #[test]
 fn an_idle_connection_is_pinged_and_kept() {
     let server = FakeMysql::start(Conversation::new());
-    let config = NarrowsConfig::in_front_of(server.port()).variable("ping_interval_server_msec", "1000");
+    let config = NarrowsConfig::in_front_of(server.port())
+        .variable("ping_interval_server_msec", "1000")
+        // A ping that is answered late on a busy machine would close the connection.
+        .variable("ping_timeout_server", "20000");
     let narrows = start(&config);
     let mut client = narrows.client();
     client.query("DO 1");
