@@ -1,5 +1,7 @@
-//! Each log line is one event: text from clients and servers that is quoted in a line must not look like another line.
+//! Each line, of the log or on a terminal, says one thing: text from clients, servers and files that is quoted in a line must
+//! not look like another line, or change what a terminal shows.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 /// Writes each event, which arrives in one piece, as one line.
@@ -45,6 +47,15 @@ impl<W: Write> Write for OneLine<W> {
 
 const ESCAPE: u8 = 0x1B;
 
+/// `text` with its control characters escaped.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    Cow::Owned(text.chars().map(shown).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,5 +72,11 @@ mod tests {
         assert_eq!(written(b"WARN a\nWARN b\r\x1b[31m\n", false), b"WARN a\\nWARN b\\r\\x1b[31m\n");
         assert_eq!(written("gr\u{f6}\u{df}e\n".as_bytes(), false), "gr\u{f6}\u{df}e\n".as_bytes());
         assert_eq!(written(b"\x1b[31mWARN\x1b[0m a\nb\n", true), b"\x1b[31mWARN\x1b[0m a\\nb\n");
+    }
+
+    #[test]
+    fn nothing_that_is_quoted_reaches_the_terminal_as_a_command() {
+        assert_eq!(printable("gr\u{f6}\u{df}e"), "gr\u{f6}\u{df}e");
+        assert_eq!(printable("a\nb\u{1b}[2J\u{9b}"), r"a\nb\u{1b}[2J\u{9b}");
     }
 }

@@ -1,5 +1,7 @@
 //! What went wrong, in one line.
 
+use crate::one_line::printable;
+
 /// The error and its causes. A cause that an error has already named is not repeated.
 pub fn of(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
@@ -9,7 +11,8 @@ pub fn of(error: &anyhow::Error) -> String {
             text.push_str(&cause);
         }
     }
-    text
+    // Several mistakes of a file have a line each.
+    text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::fmt;
 use narrows_control::config::diagnostic::{Diagnostic, Severity};
 use serde::Serialize;
 
+use crate::one_line::printable;
+
 /// Something that was found.
 #[derive(Debug, Serialize)]
 pub struct Finding {
@@ -56,7 +58,7 @@ impl From<&Diagnostic> for Finding {
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:", self.file)?;
+        write!(f, "{}:", printable(&self.file))?;
         if let (Some(line), Some(column)) = (self.line, self.column) {
             write!(f, "{line}:{column}:")?;
         }
@@ -65,6 +67,6 @@ impl fmt::Display for Finding {
             FindingSeverity::Warning => "warning",
             FindingSeverity::Note => "note",
         };
-        write!(f, " {severity}: {}", self.message)
+        write!(f, " {severity}: {}", printable(&self.message))
     }
 }

@@ -4,7 +4,7 @@
 mod connect;
 mod finding;
 
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -122,7 +122,6 @@ fn examine(file: &Path) -> (String, ExaminedFile) {
     if file.as_os_str() != argument {
         return (file.display().to_string(), config_file::examine_file(file));
     }
-    let mut bytes = Vec::new();
-    let read = io::stdin().lock().read_to_end(&mut bytes).map(|_| bytes);
+    let read = config_file::read_bounded(io::stdin().lock());
     (name.to_owned(), config_file::examine_bytes(Path::new(name), read))
 }

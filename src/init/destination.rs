@@ -28,6 +28,9 @@ impl Destination {
         let path = self.path.display();
         match self.path.symlink_metadata() {
             Ok(found) if found.is_dir() => bail!("{path} is a folder: name a file with --output"),
+            Ok(found) if !found.is_file() => {
+                bail!("{path} is not a regular file: name another one with --output")
+            }
             Ok(_) if !self.replaces => {
                 bail!("{path} exists: give another name with --output, or --force to replace it")
             }
@@ -102,6 +105,8 @@ mod tests {
         assert!(destination.check().is_err() && destination.write("two").is_err());
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), "one");
         destination.replaces = true;
+        let device = Destination { path: "/dev/null".into(), replaces: true };
+        assert!(device.check().is_err());
         destination.check().expect("it may be replaced");
         destination.write("two").expect("written");
         assert_eq!(std::fs::read_to_string(&path).expect("a file"), "two");

@@ -7,6 +7,7 @@ use anyhow::{bail, ensure};
 
 use super::remains::Hidden;
 use super::report::Screen;
+use crate::one_line::printable;
 
 /// The user, on a terminal.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +41,7 @@ impl Dialogue {
     ) -> anyhow::Result<T> {
         loop {
             let hint = if default.is_empty() { String::new() } else { format!(" [{default}]") };
-            self.screen.print(&format!("{question}{hint}: "));
+            self.screen.print(&printable(&format!("{question}{hint}: ")));
             let answer = line()?;
             let answer = if answer.is_empty() { default } else { &answer };
             match read(answer) {
@@ -57,7 +58,7 @@ impl Dialogue {
     pub fn password(self, question: &str) -> anyhow::Result<String> {
         // First, so that an answer that comes at once is not shown either.
         let _hidden = Hidden::begin()?;
-        self.screen.print(&format!("{question}: "));
+        self.screen.print(&printable(&format!("{question}: ")));
         line_as_typed()
     }
 

@@ -138,7 +138,8 @@ fn line(facts: &Facts, topology: &Topology) -> ServerLine {
 fn share_of(max_connections: u32) -> u32 {
     match max_connections {
         0 => 100,
-        all => (all - all.div_ceil(5)).max(1),
+        // The column of the file is a signed number of 32 bits.
+        all => (all - all.div_ceil(5)).clamp(1, i32::MAX.unsigned_abs()),
     }
 }
 

@@ -10,6 +10,7 @@ use super::monitor_account::{MonitorAccount, MonitorState};
 use super::proposal::{Proposal, READERS, WRITERS};
 use super::topology::{Relation, Topology};
 use super::trial::Proof;
+use crate::one_line::printable;
 
 /// Writes to standard output, in colours if that is a terminal.
 #[derive(Debug, Clone, Copy)]
@@ -26,22 +27,22 @@ impl Screen {
 
     /// A line.
     pub fn line(self, text: &str) {
-        self.print(&format!("{text}\n"));
+        self.print(&format!("{}\n", printable(text)));
     }
 
     /// A line that is the beginning of something.
     pub fn heading(self, text: &str) {
-        self.print(&format!("\n{}\n", self.coloured(BOLD, text)));
+        self.print(&format!("\n{}\n", self.coloured(BOLD, &printable(text))));
     }
 
     /// Something to pay attention to.
     pub fn remark(self, text: &str) {
-        self.print(&format!("{} {text}\n", self.coloured(YELLOW, "Note:")));
+        self.print(&format!("{} {}\n", self.coloured(YELLOW, "Note:"), printable(text)));
     }
 
     /// A refused answer.
     pub fn refusal(self, text: &str) {
-        self.print(&format!("{}\n", self.coloured(RED, text)));
+        self.print(&format!("{}\n", self.coloured(RED, &printable(text))));
     }
 
     /// Text without a new line, shown at once.
@@ -53,6 +54,15 @@ impl Screen {
 
     fn coloured(self, colour: &str, text: &str) -> String {
         if self.is_coloured { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// A word for a shell, in quotes if it needs them.
+fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "/._-+@%:,=".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 
@@ -128,8 +138,10 @@ pub fn proposal(screen: Screen, proposal: &Proposal) {
     }
     if proposal.splits {
         screen.line(
-            "  read/write split: mysql-auto_read_write_split, which sends to replicas only what is certain to be a read; rules that match\n  \
-             ^SELECT would also send reads that lock or write. Replicas may lag: what must be read as just written belongs in a transaction.",
+            "  read/write split: mysql-auto_read_write_split, which sends to replicas only what is certain to be a read; rules that match",
+        );
+        screen.line(
+            "  ^SELECT would also send reads that lock or write. Replicas may lag: what must be read as just written belongs in a transaction.",
         );
     }
     if proposal.follows_read_only {
@@ -196,12 +208,12 @@ pub fn next(screen: Screen, proposal: &Proposal, file: &Path, is_stored: bool) {
             "::" => "::1",
             host => host,
         };
-        format!("{client} -h{host} -P{port} -u{user} -p")
+        format!("{client} -h{host} -P{port} -u{} -p", shell_word(user))
     };
     let user = proposal.accounts.first().map_or("NAME", |account| &account.username);
     let initial = if is_stored { " --initial" } else { "" };
     screen.heading("Now start it, and connect to it");
-    screen.line(&format!("  narrows -f -c {}{initial}", file.display()));
+    screen.line(&format!("  narrows -f -c {}{initial}", shell_word(&file.display().to_string())));
     screen.line(&format!("  {}", connect(&proposal.listeners.clients, user)));
     let admin = connect(&proposal.listeners.administrators, "admin");
     screen.line(&format!("  {admin}   # its password is in the file, as admin_credentials"));

@@ -94,7 +94,8 @@ impl Place {
         let expected = "narrows.toml: can be started: 0 errors, 0 warnings\n";
         assert_eq!(text(&checked.stdout), expected);
         let log = fs::File::create(self.folder.file("log")).expect("a file");
-        let mut command = narrows(&["-f", "-c", "narrows.toml"]);
+        // Without a supervisor nothing outlives the process when the test ends it.
+        let mut command = narrows(&["-f", "--no-supervisor", "-c", "narrows.toml"]);
         command.stdin(Stdio::null()).stdout(log.try_clone().expect("a descriptor")).stderr(log);
         let process = Process::spawn(command).expect("the program starts");
         wait_until("it serves", || self.log().contains(" serving interfaces="));

@@ -16,8 +16,8 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     let before = fs::metadata(&path).ok();
     if before.as_ref().is_some_and(|before| !before.is_file()) {
-        // A pipe or a terminal has no content to lose.
-        return OpenOptions::new().write(true).open(&path)?.write_all(content);
+        // A pipe or a terminal has no content to lose. One that nobody reads is an error, since a wait would have no end.
+        return OpenOptions::new().write(true).custom_flags(NONBLOCK).open(&path)?.write_all(content);
     }
     let beside = beside(&path)?;
     let written = write(&beside, content, mode).and_then(|()| {
@@ -45,6 +45,9 @@ fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     file.write_all(content)?;
     file.sync_all()
 }
+
+/// `O_NONBLOCK` of Linux on all processors but MIPS, Alpha, PA-RISC and SPARC; see open(2).
+const NONBLOCK: i32 = 0o4000;
 
 /// A name in the same folder that is unique to this process.
 fn beside(path: &Path) -> io::Result<PathBuf> {

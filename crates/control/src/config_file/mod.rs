@@ -114,8 +114,25 @@ impl Places {
 
 /// Reads and checks the file `path` for `narrows check`; see [`examine`].
 pub fn examine_file(path: &Path) -> ExaminedFile {
-    examine_bytes(path, std::fs::read(path))
+    examine_bytes(path, std::fs::File::open(path).and_then(read_bounded))
 }
+
+/// All bytes of a configuration.
+///
+/// # Errors
+/// If it cannot be read, or is so long that it is something else.
+pub fn read_bounded(from: impl std::io::Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let mut from = from.take(LONGEST_FILE + 1);
+    std::io::Read::read_to_end(&mut from, &mut bytes)?;
+    match bytes.len() as u64 > LONGEST_FILE {
+        true => Err(std::io::Error::other("it is longer than 64 MiB")),
+        false => Ok(bytes),
+    }
+}
+
+/// A million rules are shorter.
+const LONGEST_FILE: u64 = 64 << 20;
 
 /// Examines `bytes`, if they could be read, as the content of `path`; see [`examine`].
 pub fn examine_bytes(path: &Path, bytes: std::io::Result<Vec<u8>>) -> ExaminedFile {

@@ -218,7 +218,7 @@ impl Backend {
         let deprecate_eof = self.login.capabilities.contains(Capabilities::DEPRECATE_EOF);
         let mut tracker = Tracker::new(Expect::Result, deprecate_eof);
         let mut set = ResultSet::default();
-        let mut in_rows = false;
+        let (mut in_rows, mut bytes) = (false, 0);
         while !tracker.is_done() {
             // Packet by packet, so that each skipped packet is one definition or one row.
             let header = read_packet(&self.stream, buffer, MAX_PAYLOAD).await?;
@@ -233,6 +233,12 @@ impl Backend {
                 }
                 Next::More { .. } | Next::ColumnsEnd { .. } | Next::Ok { .. } | Next::Eof { .. } => {}
             }
+            bytes += length;
+            if bytes > LONGEST_ANSWER {
+                return Err(
+                    narrows_wire::Malformed("more than 64 MiB where a short answer was expected").into()
+                );
+            }
             if walk.passed > 0 {
                 let list = if in_rows { &mut set.rows } else { &mut set.columns };
                 list.push(payload(buffer, header).to_vec());
@@ -245,6 +251,10 @@ impl Backend {
         Ok(set)
     }
 }
+
+/// The most bytes that are read of an answer to a question of our own: 65,535 warnings, the most that a server keeps, are
+/// shorter.
+const LONGEST_ANSWER: usize = 64 << 20;
 
 impl Backend {
     /// The value of `LAST_INSERT_ID()` here.
