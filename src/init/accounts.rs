@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use narrows_proxy::backend::{BackendError, Table};
 use narrows_wire::auth::caching_sha2::StoredHash;
+use narrows_wire::auth::native;
 
-use super::facts::Facts;
+use super::facts::{self, Facts};
 use super::topology::Topology;
 use super::visit::{Credentials, Visit, VisitError};
 
@@ -78,7 +79,7 @@ pub async fn try_everywhere(topology: &Topology, account: &Credentials) -> Resul
 pub async fn sees_replication(topology: &Topology, account: &Credentials) -> Result<(), VisitError> {
     for facts in topology.servers() {
         let visit = Visit::begin(&facts.address, account).await?;
-        let answer = super::facts::first_of(&visit, &["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"]).await;
+        let answer = facts::sources(&visit).await;
         visit.end().await;
         let failed = |error: BackendError| VisitError::new(&facts.address, &account.username, &error);
         if let Err(reason) = answer.map_err(failed)? {
@@ -112,10 +113,10 @@ fn accounts(table: &Table) -> Vec<ServerAccount> {
 
 /// What Narrows can store of what a server stores.
 fn storable(plugin: &str, stored: &str) -> Storable {
-    let is_native = stored.len() == 41
-        && stored.strip_prefix('*').is_some_and(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
     match plugin {
-        "mysql_native_password" | "" if is_native => Storable::Hash(stored.to_owned()),
+        "mysql_native_password" | "" if native::parse_stored(stored.as_bytes()).is_some() => {
+            Storable::Hash(stored.to_owned())
+        }
         "caching_sha2_password" if StoredHash::parse(stored.as_bytes()).is_some() => {
             Storable::Hash(stored.to_owned())
         }

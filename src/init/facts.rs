@@ -164,7 +164,8 @@ pub(super) async fn first_of(
     Ok(Err(reason))
 }
 
-async fn sources(visit: &Visit) -> Result<Result<Vec<Source>, String>, BackendError> {
+/// What the server replicates from; `Err` inside: the account may not see it, with the reason.
+pub(super) async fn sources(visit: &Visit) -> Result<Result<Vec<Source>, String>, BackendError> {
     let answer = first_of(visit, &["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"]).await?;
     Ok(answer.map(|table| (0..table.rows.len()).filter_map(|row| source(&table, row)).collect()))
 }

@@ -10,7 +10,7 @@ use narrows_proxy::rt;
 
 use super::accounts::{sees_replication, try_everywhere};
 use super::topology::{Relation, Topology};
-use super::visit::{Credentials, Visit, VisitError};
+use super::visit::{Credentials, Visit, VisitError, any_host, quoted};
 
 /// The account, and what is known about it.
 #[derive(Debug)]
@@ -116,7 +116,7 @@ async fn run(
             Err(BackendError::Server(error)) => {
                 if index > 0 {
                     // Without its privileges it is of no use. An account that may create it may drop it.
-                    let _ = visit.ask(&format!("DROP USER {}", name_of(login))).await;
+                    let _ = visit.ask(&format!("DROP USER {}", any_host(&login.username))).await;
                 }
                 visit.end().await;
                 return Ok(Some(error));
@@ -150,7 +150,7 @@ async fn wait(topology: &Topology, login: &Credentials) -> Result<(), VisitError
 
 /// The statements that create the account, with the privileges that docs/monitor.md asks for.
 fn statements(topology: &Topology, login: &Credentials) -> Vec<String> {
-    let account = name_of(login);
+    let account = any_host(&login.username);
     let mut statements = vec![format!("CREATE USER {account} IDENTIFIED BY {}", quoted(&login.password))];
     let primary = &topology.primary;
     if topology.relation != Relation::Alone {
@@ -161,14 +161,6 @@ fn statements(topology: &Topology, login: &Credentials) -> Vec<String> {
         statements.push(format!("GRANT {sees} ON *.* TO {account}"));
     }
     statements
-}
-
-fn name_of(login: &Credentials) -> String {
-    format!("{}@'%'", quoted(&login.username))
-}
-
-fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 /// A password that rules for passwords accept: long, with letters of both cases, digits and a sign.

@@ -8,7 +8,7 @@ use narrows_control::monitor::plan::Address;
 
 use super::facts::{Cluster, Facts, Source};
 use super::survey::{MOST_SERVERS, as_seen_from_here, ask_all};
-use super::visit::Credentials;
+use super::visit::{Credentials, any_host};
 use super::{address, replicas};
 
 /// All servers.
@@ -92,10 +92,10 @@ async fn replication(first: Facts, account: &Credentials) -> anyhow::Result<Topo
 
 /// The statement that lets an account see the replication of a server.
 fn grant_of(facts: &Facts, username: &str) -> String {
-    let name = username.replace('\'', "''");
+    let account = any_host(username);
     match facts.is_mariadb && facts.version_numbers() >= vec![10, 5, 9] {
-        true => format!("GRANT REPLICA MONITOR, REPLICATION MASTER ADMIN ON *.* TO '{name}'@'%'"),
-        false => format!("GRANT REPLICATION CLIENT, REPLICATION SLAVE ON *.* TO '{name}'@'%'"),
+        true => format!("GRANT REPLICA MONITOR, REPLICATION MASTER ADMIN ON *.* TO {account}"),
+        false => format!("GRANT REPLICATION CLIENT, REPLICATION SLAVE ON *.* TO {account}"),
     }
 }
 

@@ -9,16 +9,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use narrows_control::config_file;
-use narrows_control::monitor::connections::MonitorConnections;
-use narrows_control::monitor::plan::{Address, MonitorLogin, Target};
-use narrows_proxy::backend::Backend;
+use narrows_control::monitor::plan::Address;
 use narrows_proxy::rt;
 
 use super::accounts::AppAccount;
 use super::file_text;
 use super::proposal::{Listeners, Proposal, READERS, WRITERS};
 use super::remains::{Passing, PassingProcess};
-use super::visit::Credentials;
+use super::visit::{Credentials, connect};
 
 /// What was seen.
 #[derive(Debug)]
@@ -123,7 +121,7 @@ async fn ask(
     login: &Credentials,
 ) -> anyhow::Result<Vec<(u16, String)>> {
     let clients = super::address::parse(&listeners.clients).map_err(anyhow::Error::msg)?;
-    let client = connect(clients, login).await;
+    let client = connect(&clients, login, false, PATIENCE).await;
     let client = client.with_context(|| format!("'{}' cannot log in through Narrows", login.username))?;
     let mut answers = Vec::new();
     for hostgroup in proposal.hostgroups().into_iter().filter(|it| proposal.serves(*it)) {
@@ -150,7 +148,9 @@ async fn ask(
 async fn routes(proposal: &Proposal, listeners: &Listeners, login: &Credentials) -> anyhow::Result<()> {
     let admin = Credentials { username: "admin".to_owned(), password: proposal.admin_password.clone() };
     let address = Address { hostname: listeners.administrators.clone(), port: 0 };
-    let admin = connect(address, &admin).await.context("the administrator cannot log in to Narrows")?;
+    let admin = connect(&address, &admin, false, PATIENCE)
+        .await
+        .context("the administrator cannot log in to Narrows")?;
     let reads = match (proposal.splits, proposal.serves(READERS)) {
         (true, true) => Some(("SELECT 1", READERS)),
         // Reads go to the primary from the moment at which the monitor finds that no replica can serve them.
@@ -172,19 +172,6 @@ async fn routes(proposal: &Proposal, listeners: &Listeners, login: &Credentials)
     }
     admin.quit().await;
     Ok(())
-}
-
-/// Connects as a client.
-async fn connect(address: Address, login: &Credentials) -> anyhow::Result<Backend> {
-    let access = MonitorLogin {
-        username: login.username.clone(),
-        password: login.password.clone(),
-        may_ask_for_key: true,
-        ..MonitorLogin::default()
-    };
-    let (check_types, lag_limits) = (Vec::new(), Vec::new());
-    let target = Target { address, use_ssl: false, check_types, lag_limits };
-    Ok(MonitorConnections::new(&target, &access, None).open(PATIENCE).await?)
 }
 
 /// Narrows starts in a tenth of a second; this is for a machine under load.

@@ -89,6 +89,22 @@ impl Visit {
 }
 
 async fn open(address: &Address, account: &Credentials, use_ssl: bool) -> Result<Visit, BackendError> {
+    let backend = connect(address, account, use_ssl, PATIENCE).await?;
+    let offers_tls = use_ssl
+        || backend.login.server.figures.capabilities().is_some_and(|it| it.contains(Capabilities::SSL));
+    Ok(Visit { backend, is_encrypted: use_ssl, offers_tls })
+}
+
+/// Logs in, with TLS if `use_ssl` says so, within `limit`.
+///
+/// # Errors
+/// No server, or one that refuses the account.
+pub async fn connect(
+    address: &Address,
+    account: &Credentials,
+    use_ssl: bool,
+    limit: Duration,
+) -> Result<Backend, BackendError> {
     let access = MonitorLogin {
         username: account.username.clone(),
         password: account.password.clone(),
@@ -97,10 +113,17 @@ async fn open(address: &Address, account: &Credentials, use_ssl: bool) -> Result
     };
     let (check_types, lag_limits) = (Vec::new(), Vec::new());
     let target = Target { address: address.clone(), use_ssl, check_types, lag_limits };
-    let backend = MonitorConnections::new(&target, &access, None).open(PATIENCE).await?;
-    let offers_tls = use_ssl
-        || backend.login.server.figures.capabilities().is_some_and(|it| it.contains(Capabilities::SSL));
-    Ok(Visit { backend, is_encrypted: use_ssl, offers_tls })
+    MonitorConnections::new(&target, &access, None).open(limit).await
+}
+
+/// An account as statements name it, for all hosts.
+pub fn any_host(username: &str) -> String {
+    format!("{}@'%'", quoted(username))
+}
+
+/// A text as a literal of SQL.
+pub fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
 impl VisitError {

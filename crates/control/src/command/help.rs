@@ -26,7 +26,7 @@ pub const VERBS: &[Verb] = &[
     },
 ];
 
-/// What Narrows does not do; README.md has the same list.
+/// What Narrows does not do, as README.md says at greater length.
 const NOT_DONE: &[(&str, &str)] = &[
     ("failover", "Narrows follows a failover, but promotes no server."),
     ("clusters of servers", "Galera, Group Replication and Aurora are not supported."),

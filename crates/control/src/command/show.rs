@@ -87,27 +87,13 @@ pub const VERBS: &[Verb] = &[
         variables_where,
         "The variables for which the condition is true."
     ),
-    show!(
-        "SHOW MYSQL STATUS",
-        Everybody,
-        |c, call| select(
-            c,
-            call,
-            "SELECT Variable_Name AS Variable_name, Variable_Value AS Value FROM stats_mysql_global \
-             ORDER BY Variable_Name"
-        ),
-        "`stats_mysql_global`."
-    ),
+    show!("SHOW MYSQL STATUS", Everybody, |c, call| status(c, call, ""), "`stats_mysql_global`."),
     show!(
         "SHOW MYSQL STATUS LIKE <pattern>",
         Everybody,
         |c, call| {
             let like = is_like(call.word(0))?;
-            let query = format!(
-                "SELECT Variable_Name AS Variable_name, Variable_Value AS Value FROM stats_mysql_global \
-                 WHERE Variable_Name {like} ORDER BY Variable_Name"
-            );
-            select(c, call, &query)
+            status(c, call, &format!("WHERE Variable_Name {like}"))
         },
         "The rows of `stats_mysql_global` whose names match."
     ),
@@ -317,6 +303,14 @@ fn variables(parts: &mut Parts<'_>, call: &Call<'_>, condition: &str) -> Option<
     let query = format!(
         "SELECT variable_name AS Variable_name, variable_value AS Value FROM global_variables {condition} \
          ORDER BY variable_name"
+    );
+    select(parts, call, &query)
+}
+
+fn status(parts: &mut Parts<'_>, call: &Call<'_>, condition: &str) -> Option<Reply> {
+    let query = format!(
+        "SELECT Variable_Name AS Variable_name, Variable_Value AS Value FROM stats_mysql_global {condition} \
+         ORDER BY Variable_Name"
     );
     select(parts, call, &query)
 }

@@ -10,6 +10,7 @@ mod rules;
 mod sections;
 pub(crate) mod together;
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use narrows_proxy::hostgroup::Names;
@@ -121,10 +122,9 @@ pub fn examine_file(path: &Path) -> ExaminedFile {
 ///
 /// # Errors
 /// If it cannot be read, or is so long that it is something else.
-pub fn read_bounded(from: impl std::io::Read) -> std::io::Result<Vec<u8>> {
+pub fn read_bounded(from: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let mut from = from.take(LONGEST_FILE + 1);
-    std::io::Read::read_to_end(&mut from, &mut bytes)?;
+    from.take(LONGEST_FILE + 1).read_to_end(&mut bytes)?;
     match bytes.len() as u64 > LONGEST_FILE {
         true => Err(std::io::Error::other("it is longer than 64 MiB")),
         false => Ok(bytes),
