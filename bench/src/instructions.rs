@@ -49,6 +49,7 @@ struct Case {
 const CASES: &[Case] = &[
     Case { name: "text-1", statement: "SELECT c FROM sbtest1 WHERE id=5000", usage: Usage::Keep, connections: 1 },
     Case { name: "text-64", statement: "SELECT c FROM sbtest1 WHERE id=5000", usage: Usage::Keep, connections: 64 },
+    Case { name: "varied-64", statement: "SELECT c FROM sbtest1 WHERE id=5000", usage: Usage::Vary, connections: 64 },
     Case { name: "execute-64", statement: "SELECT c FROM sbtest1 WHERE id=?", usage: Usage::Execute, connections: 64 },
 ];
 

@@ -64,6 +64,8 @@ pub const CASES: &[Case] = &[
     Case { name: "point-1", title: "text point select, 1 connection", connections: 1, statement: POINT, rows: 1, usage: Usage::Keep, socket: false, unit: Unit::Query },
     Case { name: "point-16", title: "text point select, 16 connections", connections: 16, statement: POINT, rows: 1, usage: Usage::Keep, socket: false, unit: Unit::Query },
     Case { name: "point-128", title: "text point select, 128 connections", connections: 128, statement: POINT, rows: 1, usage: Usage::Keep, socket: false, unit: Unit::Query },
+    Case { name: "varied-16", title: "text point select with another number each time, 16 connections", connections: 16, statement: POINT, rows: 1, usage: Usage::Vary, socket: false, unit: Unit::Query },
+    Case { name: "varied-128", title: "text point select with another number each time, 128 connections", connections: 128, statement: POINT, rows: 1, usage: Usage::Vary, socket: false, unit: Unit::Query },
     Case { name: "socket-1", title: "text point select by Unix socket, 1 connection", connections: 1, statement: POINT, rows: 1, usage: Usage::Keep, socket: true, unit: Unit::Query },
     Case { name: "socket-64", title: "text point select by Unix socket, 64 connections", connections: 64, statement: POINT, rows: 1, usage: Usage::Keep, socket: true, unit: Unit::Query },
     Case { name: "execute-16", title: "COM_STMT_EXECUTE of a point select, 16 connections", connections: 16, statement: PREPARED_POINT, rows: 1, usage: Usage::Execute, socket: false, unit: Unit::Query },

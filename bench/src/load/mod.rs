@@ -62,6 +62,8 @@ pub struct Plan {
 pub enum Usage {
     /// One query after another.
     Keep,
+    /// The same, each with another number in the place of the last digits of the statement.
+    Vary,
     /// Connect, log in, one query, COM_QUIT; the latency covers all of it.
     Reconnect,
     /// COM_STMT_PREPARE once, then one COM_STMT_EXECUTE after another; the statement has one parameter, a number.
@@ -252,7 +254,10 @@ impl Generator {
                 slot.quit();
                 self.reconnect(index)
             }
-            Usage::Keep | Usage::Execute => {
+            Usage::Keep | Usage::Vary | Usage::Execute => {
+                if self.plan.usage == Usage::Vary {
+                    count_up(&mut self.query);
+                }
                 slot.begun = now;
                 match slot.ask(&self.query) {
                     Ok(()) => Ok(()),
@@ -290,6 +295,16 @@ impl Generator {
             deprecate_eof: false,
             begun,
         })
+    }
+}
+
+/// Adds one to the number at the end of a statement, which keeps its length.
+fn count_up(query: &mut [u8]) {
+    for digit in query.iter_mut().rev().take_while(|byte| byte.is_ascii_digit()) {
+        *digit = if *digit == b'9' { b'0' } else { *digit + 1 };
+        if *digit != b'0' {
+            break;
+        }
     }
 }
 

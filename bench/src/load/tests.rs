@@ -108,3 +108,13 @@ fn a_statement_is_prepared_once_and_executed_again_and_again() {
         assert_eq!(report.queries, report.rows);
     }
 }
+
+#[test]
+fn the_number_at_the_end_of_a_statement_counts_up_in_its_digits() {
+    let mut query = b"SELECT 2 WHERE id=0899".to_vec();
+    super::count_up(&mut query);
+    assert_eq!(query, b"SELECT 2 WHERE id=0900");
+    let mut query = b"x=99".to_vec();
+    super::count_up(&mut query);
+    assert_eq!(query, b"x=00");
+}

@@ -18,8 +18,8 @@ use class::{Class, class_of, is_blank_or_control};
 
 pub(crate) use class::{blanks, is_word_byte};
 pub(crate) use quoted::{quoted_body, unquote, unquote_with};
-pub(crate) use values::plain_literal;
 use values::plain_null;
+pub(crate) use values::{letters_and_blanks, plain_literal};
 
 /// How backslashes inside strings are read.
 ///
@@ -395,7 +395,7 @@ pub(crate) const fn packed(word: &[u8]) -> u64 {
 }
 
 /// The bit that makes a letter lower case, set in every byte.
-const LOWER: u64 = 0x2020_2020_2020_2020;
+pub(crate) const LOWER: u64 = 0x2020_2020_2020_2020;
 
 /// The result of [`packed`] for words of more than eight bytes.
 pub(crate) const LONG: u64 = u64::MAX;

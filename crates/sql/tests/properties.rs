@@ -1,7 +1,9 @@
 //! Properties that hold for any statement, checked on random ones from fixed seeds.
 #![allow(clippy::indexing_slicing)] // A test file: the lints do not treat helpers of tests as tests.
 
-use narrows_sql::{DigestOptions, Scratch, digest_text, fuzz};
+use std::collections::HashMap;
+
+use narrows_sql::{DigestOptions, Scratch, classify, digest_text, fuzz, template};
 
 /// Xorshift: random enough to mix tokens, and the same on every run.
 struct Random(u64);
@@ -214,4 +216,93 @@ fn a_digest_that_is_full_is_the_beginning_of_the_whole_one() {
         let beginning = all.get(..options.max_digest_length).unwrap_or(all);
         assert_eq!(String::from_utf8_lossy(text), String::from_utf8_lossy(beginning), "{query} {options:?}");
     }
+}
+
+/// A text that begins as those do that have a template.
+fn common(random: &mut Random) -> Vec<u8> {
+    let mut text = match random.below(3) {
+        0 => statement(random).into_bytes(),
+        _ => {
+            let first = random.pick(&["SELECT ", "insert ", "UPDATE ", "DELETE ", "REPLACE "]);
+            [first.as_bytes(), &nonsense(random)].concat()
+        }
+    };
+    text.truncate(400);
+    text
+}
+
+/// The same text with other numbers and strings wherever something looks like one.
+fn with_other_values(text: &[u8], random: &mut Random) -> Vec<u8> {
+    let mut other = Vec::new();
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        let rest = &text[at..];
+        if byte.is_ascii_digit() {
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            (0..random.below(4) + 1).for_each(|_| other.push(b'0' + random.below(10) as u8));
+            at += digits;
+        } else if byte == b'\''
+            && let Some(length) = rest[1..].iter().position(|byte| *byte == b'\'')
+        {
+            let value = random.pick(&[
+                "",
+                "y",
+                "KILL 5",
+                "a b, 1",
+                "(1,2)",
+                "é",
+                "NULL",
+                "-- x",
+                "/* */",
+                "select \"1\"",
+            ]);
+            other.extend_from_slice(&[b"'", value.as_bytes(), b"'"].concat());
+            at += length + 2;
+        } else {
+            other.push(byte);
+            at += 1;
+        }
+    }
+    other
+}
+
+/// The class and the digests of a text.
+fn reading(text: &[u8], options: &[DigestOptions], scratch: &mut Scratch) -> Vec<String> {
+    let mut reading = vec![format!("{:?}", classify(text))];
+    for options in options {
+        let digest = String::from_utf8_lossy(digest_text(text, options, scratch)).into_owned();
+        reading.push(format!("{digest} {}", scratch.is_cut()));
+    }
+    reading
+}
+
+#[test]
+fn texts_with_the_same_template_are_of_one_class_and_have_one_digest() {
+    let mut random = Random(0x5eed_1234);
+    let mut scratch = Scratch::new();
+    let mut readings: HashMap<Vec<u8>, (Vec<u8>, Vec<String>)> = HashMap::new();
+    let options: Vec<DigestOptions> = (0..6)
+        .map(|_| DigestOptions { max_query_length: 65_000, ..any_options(&mut random) })
+        .chain([DigestOptions::default()])
+        .collect();
+    let mut compared = 0;
+    for _ in 0..120_000 {
+        let text = common(&mut random);
+        for text in [with_other_values(&text, &mut random), text] {
+            let mut key = Vec::new();
+            if !template(&text, &mut key) {
+                continue;
+            }
+            let found = reading(&text, &options, &mut scratch);
+            match readings.get(&key) {
+                None => drop(readings.insert(key, (text, found))),
+                Some((before, wanted)) => {
+                    let shown = |text: &[u8]| text.escape_ascii().to_string();
+                    assert_eq!(&found, wanted, "{}\n{}", shown(before), shown(&text));
+                    compared += usize::from(*before != text);
+                }
+            }
+        }
+    }
+    assert!(compared > 20_000, "only {compared} texts were compared");
 }

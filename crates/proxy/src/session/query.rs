@@ -167,9 +167,10 @@ impl Session {
                 (Box::from(text), hash)
             });
             let digest = digest.map(|(text, hash)| TextDigest { text, hash, is_cut: scratch.is_cut() });
-            ReadText::new(text, narrows_sql::classify(text), digest)
+            ReadText { statement: narrows_sql::classify(text), digest }
         };
-        whole.then(|| self.worker.recent_texts.get(text, read)).flatten()
+        let longest = digest_options(variables).max_query_length;
+        whole.then(|| self.worker.recent_texts.get(text, longest, read)).flatten()
     }
 
     /// Classifies a statement. If it is not `whole`, the rest of it is unknown.

@@ -94,6 +94,10 @@ impl Interrupts {
 
     /// The one that comes first, and the others.
     fn split_first(self) -> (Option<Interrupt>, Interrupts) {
+        // Nearly always.
+        if self.0 == 0 {
+            return (None, self);
+        }
         let first = Interrupt::IN_ORDER.into_iter().find(|reason| self.0 >> *reason as u16 & 1 == 1);
         (first, first.map_or(self, |first| Interrupts(self.0 & !(1 << first as u16))))
     }

@@ -1,5 +1,7 @@
 //! Lists of values, eight bytes at a time: the bytes are examined in parallel within one machine word.
 
+use super::LOWER;
+
 /// The high bit of every byte.
 const HIGH: u64 = 0x8080_8080_8080_8080;
 /// The value one in every byte.
@@ -16,6 +18,16 @@ pub(crate) fn length(word: u64) -> usize {
     let above = (word & !HIGH).wrapping_add(ONES * (0x7f - 0x39));
     let others = zeros(word ^ (ONES * 0x2a)) | zeros(word ^ (ONES * 0x2d)) | zeros(word ^ (ONES * 0x2f));
     ((word | below | above | others) & HIGH).trailing_zeros() as usize / 8
+}
+
+/// How many of the eight bytes, counted from the first, are letters or blanks. A `!` after a blank may count as another blank.
+#[inline]
+pub(crate) fn letters_and_blanks(word: u64) -> usize {
+    let lower = word | LOWER;
+    let below = !((lower | HIGH).wrapping_sub(ONES * 0x61));
+    let above = (lower & !HIGH).wrapping_add(ONES * (0x7f - 0x7a));
+    let blanks = zeros(word ^ (ONES * 0x20));
+    ((word | below | above) & HIGH & !blanks).trailing_zeros() as usize / 8
 }
 
 /// The high bit of the lowest byte that is zero, and possibly of some above it.
@@ -103,6 +115,23 @@ mod tests {
                     assert_eq!(length(u64::from_le_bytes(bytes)), expected, "{byte} at {place}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn letters_and_blanks_are_told_from_other_bytes() {
+        for byte in 0..=u8::MAX {
+            let ours = byte.is_ascii_alphabetic() || byte == b' ';
+            for place in 0..8 {
+                for around in [b'a', b'Z', b'm'] {
+                    let mut bytes = [around; 8];
+                    bytes[place] = byte;
+                    let expected = if ours { 8 } else { place };
+                    assert_eq!(letters_and_blanks(u64::from_le_bytes(bytes)), expected, "{byte} at {place}");
+                }
+            }
+            let after_blank = letters_and_blanks(u64::from_le_bytes([b'a', b' ', byte, b'b', b'(', 0, 0, 0]));
+            assert_eq!(after_blank, if ours || byte == b'!' { 4 } else { 2 }, "{byte} after a blank");
         }
     }
 
