@@ -1,7 +1,8 @@
-//! The pages made from the rows of variables and columns. They are never edited by hand.
+//! The pages made from the rows of variables, columns and commands. They are never edited by hand.
 
 use std::fmt::Write;
 
+use crate::command::{self, Who};
 use crate::config::schema::{Absent, ConfigTable};
 use crate::config::tables::{
     BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, HOSTGROUP_ATTRIBUTES,
@@ -9,7 +10,7 @@ use crate::config::tables::{
     USERS,
 };
 use crate::effect::Effect;
-use crate::schema::{self, Database};
+use crate::schema::{self, Database, MODULES};
 use crate::variables::{Class, VARIABLES, Variable};
 use crate::without_effect::{self, Idle};
 
@@ -61,8 +62,17 @@ pub fn pages() -> Vec<(&'static str, String)> {
         ("variables.md", variables_page()),
         ("configuration.md", configuration_page()),
         ("tables.md", tables_page()),
+        ("commands.md", commands_page()),
     ]
 }
+
+const COMMANDS_INTRODUCTION: &str = "\
+# Admin commands
+
+The commands of the admin port, in upper or lower case. `<...>` is a name or a text to fill in, and `a|b` is one of the two. `HELP`
+prints this list, and `HELP LOAD USERS` the commands with these words. [admin.md](admin.md) explains the layers between which LOAD and
+SAVE copy.
+";
 
 const HEADER: &str =
     "<!-- Made by `cargo run -- generate-docs docs`; change the rows in the sources, not this page. -->\n\n";
@@ -79,6 +89,22 @@ fn variables_page() -> String {
         for variable in VARIABLES.iter().filter(|variable| variable.name.starts_with(prefix)) {
             page.push_str(&variable_line(variable));
         }
+    }
+    page
+}
+
+fn commands_page() -> String {
+    let mut page = String::from(HEADER);
+    let modules: Vec<String> = MODULES.into_iter().map(|module| code(module.name())).collect();
+    page.push_str(COMMANDS_INTRODUCTION);
+    let _ = write!(page, "\nModules are {}.\n\n", modules.join(", "));
+    page.push_str("| command | who | what it does |\n|---|---|---|\n");
+    for (command, who, doc) in command::documented() {
+        let who = match who {
+            Who::Admin => "full users",
+            Who::Everybody => "everybody",
+        };
+        page.push_str(&line(&[code(&command), who.to_owned(), doc.to_owned()]));
     }
     page
 }

@@ -17,12 +17,12 @@ const CONTROL: Floors = &[
     &["variables"],
     &["tls", "without_effect"],
     &["config_file"],
-    &["docs", "json_schema", "store"],
+    &["json_schema", "store"],
     &["admin"],
     &["runtime"],
     &["stats"],
     &["command"],
-    &["control"],
+    &["control", "docs"],
 ];
 
 const PROXY: Floors = &[

@@ -80,6 +80,14 @@ pub fn moves() -> impl Iterator<Item = (String, &'static str)> {
     MODULES.into_iter().flat_map(of)
 }
 
+/// The same for any module, for documentation.
+pub fn moves_of_any() -> impl Iterator<Item = (String, &'static str)> {
+    let command = |(verb, direction, from, to): &(&str, &str, Layer, Layer)| {
+        (format!("{verb} <module> {direction}"), what_moves(*from, *to))
+    };
+    DIRECTIONS.iter().map(command)
+}
+
 fn what_moves(from: Layer, to: Layer) -> &'static str {
     match (from, to) {
         (Layer::Memory, Layer::Runtime) => "Puts what was edited into effect.",

@@ -47,6 +47,16 @@ fn for_operators() -> impl Iterator<Item = &'static Verb> + Clone {
     families.into_iter().flatten()
 }
 
+/// The commands of operators as typed, who may use each, and what it does, for documentation.
+pub fn documented() -> impl Iterator<Item = (String, Who, &'static str)> {
+    for_operators().flat_map(|verb| -> Vec<(String, Who, &'static str)> {
+        match verb.pattern == load::BETWEEN_LAYERS {
+            true => load::moves_of_any().map(|(command, doc)| (command, verb.who, doc)).collect(),
+            false => vec![(verb.pattern.to_owned(), verb.who, verb.doc)],
+        }
+    })
+}
+
 /// Answers a statement.
 pub fn answer(parts: &mut Parts<'_>, caller: &Caller, statement: &Statement<'_>, since: Instant) -> Reply {
     for verb in verbs().filter(|verb| verb.who.includes(caller.role)) {
