@@ -1,4 +1,5 @@
-//! The errors that Narrows itself sends, one per row: number, SQLSTATE, meaning.
+//! The errors that Narrows itself sends, one per row: number, SQLSTATE, meaning. Some that are sent from a single place are
+//! declared there. docs/errors.md says what to do about each.
 //!
 //! Numbers up to 1999 and from 3000 are the server's own (manual: "Server Error Message Reference"; the name there
 //! begins with `ER_`), 2013 is a client library's (`CR_`) and tells a driver that its connection is lost, 9001 and up
@@ -29,50 +30,24 @@ errors! {
     CON_COUNT_ERROR = 1040 b"08004";
     /// The client's login packet is malformed.
     HANDSHAKE_ERROR = 1043 b"08S01";
-    /// The user may not use the schema.
-    DBACCESS_DENIED_ERROR = 1044 b"42000";
     /// Wrong user name or password.
     ACCESS_DENIED_ERROR = 1045 b"28000";
-    /// The command needs a schema and none is chosen.
-    NO_DB_ERROR = 1046 b"3D000";
     /// The command is not known.
     UNKNOWN_COM_ERROR = 1047 b"08S01";
-    /// The schema does not exist.
-    BAD_DB_ERROR = 1049 b"42000";
     /// Narrows is shutting down.
     SERVER_SHUTDOWN = 1053 b"08S01";
-    /// The statement cannot be parsed; sent by the admin interface.
+    /// The statement cannot be parsed.
     PARSE_ERROR = 1064 b"42000";
-    /// The statement is empty.
-    EMPTY_QUERY = 1065 b"42000";
     /// The connection to kill does not exist.
     NO_SUCH_THREAD = 1094 b"HY000";
     /// The connection to kill is somebody else's.
     KILL_DENIED_ERROR = 1095 b"HY000";
-    /// Any error that has no number of its own.
-    UNKNOWN_ERROR = 1105 b"HY000";
-    /// The character set is not known.
-    UNKNOWN_CHARACTER_SET = 1115 b"42000";
     /// A rule forbids the statement.
     NOT_ALLOWED_COMMAND = 1148 b"42000";
     /// The packet is longer than `max_allowed_packet`.
     NET_PACKET_TOO_LARGE = 1153 b"08S01";
     /// The sequence number is not the expected one.
     NET_PACKETS_OUT_OF_ORDER = 1156 b"08S01";
-    /// A compressed packet cannot be decompressed.
-    NET_UNCOMPRESS_ERROR = 1157 b"08S01";
-    /// Reading from the client failed.
-    NET_READ_ERROR = 1158 b"08S01";
-    /// The client sent nothing in time.
-    NET_READ_INTERRUPTED = 1159 b"08S01";
-    /// Writing to the client failed.
-    NET_ERROR_ON_WRITE = 1160 b"08S01";
-    /// The client read nothing in time.
-    NET_WRITE_INTERRUPTED = 1161 b"08S01";
-    /// The variable is not known.
-    UNKNOWN_SYSTEM_VARIABLE = 1193 b"HY000";
-    /// The user already has as many connections as allowed.
-    TOO_MANY_USER_CONNECTIONS = 1203 b"42000";
     /// The user has used up a resource.
     USER_LIMIT_REACHED = 1226 b"42000";
     /// The variable cannot have that value.
@@ -81,28 +56,16 @@ errors! {
     UNKNOWN_STMT_HANDLER = 1243 b"HY000";
     /// The client cannot answer for the plugin its account needs.
     NOT_SUPPORTED_AUTH_MODE = 1251 b"08004";
-    /// The collation is not known.
-    UNKNOWN_COLLATION = 1273 b"HY000";
-    /// A setting forbids the statement.
-    OPTION_PREVENTS_STATEMENT = 1290 b"HY000";
     /// The statement was killed.
     QUERY_INTERRUPTED = 1317 b"70100";
     /// The payload of a command cannot be read.
     MALFORMED_PACKET = 1835 b"HY000";
     /// The backend connection was lost during the answer.
     SERVER_LOST = 2013 b"HY000";
-    /// The account may only log in over TLS.
-    SECURE_TRANSPORT_REQUIRED = 3159 b"HY000";
     /// No server of the hostgroup became available in time.
     NO_SERVER_IN_TIME = 9001 b"HY000";
-    /// Every attempt to connect to the hostgroup failed.
-    CONNECT_FAILURE = 9002 b"HY000";
-    /// The command cannot be served through a proxy.
+    /// The admin interface does not have the command.
     COMMAND_NOT_SUPPORTED = 9003 b"28000";
-    /// The statement goes to a hostgroup other than the one the session is locked to.
-    LOCKED_REJECTED = 9005 b"HY000";
-    /// The same, found before the statement was routed.
-    LOCKED_ON_HOSTGROUP = 9006 b"Y0000";
 }
 
 impl Errno {
