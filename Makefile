@@ -60,8 +60,12 @@ deb: release ## The Debian package, into target/debian, and its check: installed
 fuzz: ## Every fuzz target for FUZZ_SECONDS (30) seconds each.
 	scripts/fuzz.sh
 
+book: ## README and docs/ as a book with a search, into target/book/html; checks its links, and that readers find answers.
+	scripts/setup.sh rust book
+	scripts/book.sh
+
 docs: ## The API documentation, into target/doc.
 	scripts/setup.sh rust
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
-.PHONY: help check test model compat demo bench bench-quick instructions release deb fuzz docs
+.PHONY: help check test model compat demo bench bench-quick instructions release deb fuzz book docs

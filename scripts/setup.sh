@@ -10,6 +10,7 @@
 #   deb      what the Debian package is made and checked with
 #   profile  what releases are optimised for their profile with
 #   fuzz     nightly Rust and cargo-fuzz
+#   book     mdBook, into target/tools, and Node.js, which runs the book's search in its check
 # Without arguments: rust, servers and load.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -77,6 +78,8 @@ install_rust() {
 
 install_servers() {
   [ -x /usr/sbin/mariadbd ] || packages mariadb-server
+  # The documents have examples with certificates.
+  command_or_package openssl openssl
   command_or_package mariadb mariadb-client
 }
 
@@ -135,10 +138,18 @@ install_fuzz() {
   cargo fuzz --version > /dev/null 2>&1 || cargo install --locked cargo-fuzz
 }
 
+install_book() {
+  install_rust
+  command_or_package node nodejs
+  local version=0.5.4
+  [ "$(target/tools/bin/mdbook --version 2> /dev/null)" = "mdbook v$version" ] ||
+    cargo install --locked --quiet --debug --version $version --no-default-features --features search --root target/tools mdbook
+}
+
 [ $# -gt 0 ] || set -- rust servers load
 for what in "$@"; do
   case $what in
-    rust | servers | load | drivers | compat | mysql9 | deb | profile | fuzz) "install_$what" ;;
+    rust | servers | load | drivers | compat | mysql9 | deb | profile | fuzz | book) "install_$what" ;;
     *) die "unknown: $what; see the head of $0" ;;
   esac
 done
