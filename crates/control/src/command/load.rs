@@ -11,7 +11,7 @@ use crate::admin::reply::Reply;
 use crate::admin::request::Caller;
 use crate::admin::statement::unquoted;
 use crate::files;
-use crate::schema::{Layer, MODULES, Module};
+use crate::schema::{self, Database, Layer, MODULES, Module};
 use crate::store::Store;
 
 pub const VERBS: &[Verb] = &[
@@ -169,13 +169,18 @@ fn load_user(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
 
 /// `SAVE MYSQL DIGEST TO DISK`
 fn save_digests(parts: &mut Parts<'_>, caller: &Caller) -> Reply {
-    let insert = "INSERT INTO stats_history.history_mysql_query_digest SELECT CAST(strftime('%s','now') AS INT), * \
-                  FROM stats.stats_mysql_query_digest_reset";
+    let table = schema::find(Database::StatsHistory, "history_mysql_query_digest").expect("a table of ours");
+    let columns: Vec<&str> = table.columns().collect();
+    let insert = format!(
+        "INSERT INTO stats_history.history_mysql_query_digest ({}) SELECT CAST(strftime('%s','now') AS INT), * \
+         FROM stats.stats_mysql_query_digest_reset",
+        schema::listed(&columns)
+    );
     let digests = parts.runtime.observer().map_or(0, |observer| wait(observer.digests(Take::Copy)).len());
     if digests == 0 {
         return Reply::ok();
     }
-    sql(parts, caller, insert)
+    sql(parts, caller, &insert)
 }
 
 /// Writes memory as a configuration file; returns its length in bytes.

@@ -5,6 +5,7 @@
 pub mod cells;
 mod configuration;
 pub mod filled;
+mod layout;
 mod modules;
 mod records;
 mod statistics;
@@ -13,6 +14,7 @@ mod table;
 use rusqlite::Connection;
 
 use crate::effect::Effect;
+pub use layout::{copy_rows, exists, listed};
 pub use modules::{Layer, MODULES, Module};
 pub use table::{Database, Table};
 
@@ -65,17 +67,17 @@ pub fn find(database: Database, name: &str) -> Option<&'static Table> {
 
 /// The columns of a configuration table; none if there is no such table.
 pub fn columns(name: &str) -> Vec<&'static str> {
-    configuration::TABLES
-        .iter()
-        .find(|table| table.name == name)
-        .map(|table| table.columns().collect())
-        .unwrap_or_default()
+    configuration_table(name).map(|table| table.columns().collect()).unwrap_or_default()
+}
+
+/// The configuration table of that name.
+pub fn configuration_table(name: &str) -> Option<&'static Table> {
+    configuration::TABLES.iter().find(|table| table.name == name)
 }
 
 /// The columns of its primary key.
 pub fn key(name: &str) -> Vec<&'static str> {
-    let table = configuration::TABLES.iter().find(|table| table.name == name);
-    let definition = table.map(|table| table.definition).unwrap_or_default();
+    let definition = configuration_table(name).map(|table| table.definition).unwrap_or_default();
     let of_table = definition.iter().find_map(|line| line.strip_prefix("PRIMARY KEY (")?.strip_suffix(')'));
     let of_column = definition.iter().filter(|line| line.contains(" PRIMARY KEY"));
     match of_table {
@@ -84,21 +86,14 @@ pub fn key(name: &str) -> Vec<&'static str> {
     }
 }
 
-/// Creates every table that `database` lacks.
-pub fn create_missing(connection: &Connection, database: Database) -> rusqlite::Result<()> {
+/// Creates every table that `database` lacks, and adds columns that its tables lack. Returns what was done to tables that
+/// another version has written, one sentence each.
+pub fn bring_up_to_date(connection: &Connection, database: Database) -> rusqlite::Result<Vec<String>> {
+    let mut said = Vec::new();
     for table in tables() {
         for name in table.names_in(database) {
-            if !exists(connection, database, &name)? {
-                connection.execute_batch(&table.create(database, &name))?;
-            }
+            said.extend(layout::create_or_adapt(connection, table, database, &name)?);
         }
     }
-    Ok(())
-}
-
-/// Whether a table exists.
-pub fn exists(connection: &Connection, database: Database, name: &str) -> rusqlite::Result<bool> {
-    let listed =
-        format!("SELECT 1 FROM {}.sqlite_master WHERE type = 'table' AND name = ?1", database.name());
-    connection.prepare(&listed)?.exists([name])
+    Ok(said)
 }

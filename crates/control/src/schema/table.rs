@@ -75,8 +75,13 @@ impl Table {
 
     /// The names of its columns, in order.
     pub fn columns(&self) -> impl Iterator<Item = &'static str> {
+        self.column_lines().map(|(name, _)| name)
+    }
+
+    /// Its columns, in order: the name, and the whole line of the definition.
+    pub(super) fn column_lines(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         let is_column = |line: &&str| !line.starts_with("PRIMARY KEY") && !line.starts_with("UNIQUE");
         let name = |line: &'static str| line.split(' ').next().unwrap_or(line).trim_matches('"');
-        self.definition.iter().copied().filter(is_column).map(name)
+        self.definition.iter().copied().filter(is_column).map(move |line| (name(line), line))
     }
 }

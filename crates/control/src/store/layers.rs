@@ -156,20 +156,29 @@ pub(super) fn copy_tables(
     from: Layer,
     to: Layer,
 ) -> rusqlite::Result<u64> {
-    let database = |layer: Layer| layer.database().expect("called for layers that are tables").name();
+    let database = |layer: Layer| layer.database().expect("called for layers that are tables");
     let (source, target, condition) = (database(from), database(to), module.condition());
     let mut copied = 0;
     for table in module.tables() {
         // Variables are never deleted: those that the source does not have stay unchanged.
         if module.prefix().is_none() {
-            connection.execute(&format!("DELETE FROM {target}.{table}"), [])?;
+            connection.execute(&format!("DELETE FROM {}.{table}", target.name()), [])?;
         }
-        let sql = format!(
-            "INSERT OR REPLACE INTO {target}.{table} SELECT * FROM {source}.{table} WHERE {condition}"
-        );
-        copied += connection.execute(&sql, [])?;
+        copied += copy_between(connection, table, [source, target], &condition)?;
     }
     Ok(u64::try_from(copied).unwrap_or(u64::MAX))
+}
+
+/// Copies the rows of a table from one database to another, replacing those with the same keys; returns their number.
+pub(super) fn copy_between(
+    connection: &Connection,
+    table: &str,
+    [from, to]: [Database; 2],
+    condition: &str,
+) -> rusqlite::Result<usize> {
+    let definition = schema::configuration_table(table).expect("a table of the configuration");
+    let between = [(from, table), (to, table)];
+    schema::copy_rows(connection, definition, "INSERT OR REPLACE", between, condition)
 }
 
 /// Inserts rows into a table, replacing those with the same keys.
@@ -179,8 +188,9 @@ pub(super) fn insert(
     table: &str,
     rows: &[Vec<Value>],
 ) -> rusqlite::Result<()> {
-    let places = vec!["?"; schema::columns(table.trim_start_matches("runtime_")).len()].join(", ");
-    let sql = format!("INSERT OR REPLACE INTO {}.{table} VALUES ({places})", database.name());
+    let columns = schema::columns(table.trim_start_matches("runtime_"));
+    let (names, places) = (schema::listed(&columns), vec!["?"; columns.len()].join(", "));
+    let sql = format!("INSERT OR REPLACE INTO {}.{table} ({names}) VALUES ({places})", database.name());
     let mut statement = connection.prepare(&sql)?;
     for row in rows {
         statement.execute(rusqlite::params_from_iter(row))?;

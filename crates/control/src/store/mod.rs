@@ -32,6 +32,7 @@ use std::time::Duration;
 
 use rusqlite::types::Value;
 
+use crate::schema::{self, Database};
 use crate::urgency::Urgency;
 use crate::variables::Variable;
 
@@ -130,9 +131,14 @@ impl Store {
     fn append_now(&mut self, table: &str, rows: Vec<Vec<Value>>, oldest: i64) -> Result<(), Refusal> {
         let transaction = self.all.open()?.transaction()?;
         transaction.execute(&format!("DELETE FROM {table} WHERE timestamp < ?1"), [oldest])?;
+        // The file may have columns of a newer version.
+        let name = table.split_once('.').map_or(table, |(_, name)| name);
+        let columns =
+            schema::find(Database::StatsHistory, name).map(|table| table.columns().collect::<Vec<_>>());
+        let names = columns.map_or(String::new(), |columns| format!("({})", schema::listed(&columns)));
         for row in rows {
             let places = vec!["?"; row.len()].join(", ");
-            let insert = format!("INSERT OR REPLACE INTO {table} VALUES ({places})");
+            let insert = format!("INSERT OR REPLACE INTO {table} {names} VALUES ({places})");
             transaction.execute(&insert, rusqlite::params_from_iter(row))?;
         }
         Ok(transaction.commit()?)
@@ -166,3 +172,5 @@ mod limit_tests;
 mod probes;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod version_tests;

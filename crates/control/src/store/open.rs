@@ -15,6 +15,7 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension};
 use super::answer::Refusal;
 use super::execute::{Access, GuardedConnection};
 use super::guard::{Abandoned, Limits};
+use super::layers::copy_between;
 use super::running::Running;
 use super::takeover::{self, TakenOver};
 use super::{Frozen, Store, config_file, variables};
@@ -24,7 +25,7 @@ use crate::config_file::LoadedFile;
 use crate::config_file::checks::known_passwords;
 use crate::config_file::finding::Scope;
 use crate::config_file::together::Together;
-use crate::schema::{self, Database, create_missing};
+use crate::schema::{self, Database, bring_up_to_date};
 use crate::schema::{Layer, MODULES};
 use crate::urgency::Urgency;
 
@@ -277,9 +278,10 @@ impl Store {
         // The figures are copied for each statement of a statistics user: the memory of a large table is released.
         all.pragma_update(Some("stats"), "auto_vacuum", "FULL")?;
         for database in [Database::Main, Database::Stats, Database::Monitor] {
-            create_missing(&all, database)?;
+            bring_up_to_date(&all, database)?;
         }
-        create_history(&mut all).map_err(|source| OpenError::Database { path: history.clone(), source })?;
+        let remarks = create_history(&mut all)
+            .map_err(|source| OpenError::Database { path: history.clone(), source })?;
         add_collations(&all)?;
         // Variables that drivers query first.
         all.execute("INSERT INTO stats.global_variables VALUES ('mysql-max_allowed_packet', '4194304')", [])?;
@@ -294,7 +296,7 @@ impl Store {
             phase: variables::Phase::Starting,
             file: None,
             uuid: String::new(),
-            remarks: Vec::new(),
+            remarks,
             remarked: HashSet::new(),
         })
     }
@@ -317,7 +319,7 @@ impl Store {
             return Err(OpenError::ReadOnly { path: disk });
         }
         if writes == Disk::Written {
-            create_missing(&transaction, Database::Disk)?;
+            self.remarks.extend(bring_up_to_date(&transaction, Database::Disk)?);
         }
         fill_collations(&transaction, writes)?;
         variables::complete(&transaction)?;
@@ -380,18 +382,18 @@ fn fill_collations(connection: &Connection, writes: Disk) -> rusqlite::Result<()
     if writes == Disk::AsItIs {
         return Ok(());
     }
-    connection.execute_batch(
-        "DELETE FROM disk.mysql_collations; INSERT INTO disk.mysql_collations SELECT * FROM main.mysql_collations",
-    )
+    connection.execute_batch("DELETE FROM disk.mysql_collations")?;
+    copy_between(connection, "mysql_collations", [Database::Main, Database::Disk], "1").map(drop)
 }
 
 /// The tables of figures over time, in one transaction: separate ones would each wait for the disk.
-fn create_history(connection: &mut Connection) -> rusqlite::Result<()> {
+fn create_history(connection: &mut Connection) -> rusqlite::Result<Vec<String>> {
     // Losing the latest figures if the machine crashes is acceptable; waiting for the disk at each sample is not.
     connection.pragma_update(Some("stats_history"), "synchronous", "NORMAL")?;
     let transaction = connection.transaction()?;
-    create_missing(&transaction, Database::StatsHistory)?;
-    transaction.commit()
+    let said = bring_up_to_date(&transaction, Database::StatsHistory)?;
+    transaction.commit()?;
+    Ok(said)
 }
 
 /// The remarks on a file that are reported at a start; what has no effect, or is left out, is reported when its module
@@ -409,7 +411,10 @@ fn node_uuid(connection: &Connection, given: Option<&str>, writes: Disk) -> rusq
     // The UUID is written at every start, so that a disk that cannot be written is noticed now, and not at the next
     // SAVE.
     if writes == Disk::Written {
-        connection.execute("INSERT OR REPLACE INTO disk.global_settings VALUES ('uuid', ?1)", [&uuid])?;
+        connection.execute(
+            "INSERT OR REPLACE INTO disk.global_settings (variable_name, variable_value) VALUES ('uuid', ?1)",
+            [&uuid],
+        )?;
     }
     Ok(uuid)
 }

@@ -217,7 +217,10 @@ pub(super) fn cells_where(
     table: &str,
     condition: &str,
 ) -> rusqlite::Result<Cells> {
-    let sql = format!("SELECT * FROM {}.{table} WHERE {condition}", database.name());
+    let columns = schema::columns(table.trim_start_matches("runtime_"));
+    // A file may have columns of a newer version.
+    let names = if columns.is_empty() { "*".to_owned() } else { schema::listed(&columns) };
+    let sql = format!("SELECT {names} FROM {}.{table} WHERE {condition}", database.name());
     let mut statement = connection.prepare(&sql)?;
     let columns = statement.column_count();
     let row = |row: &rusqlite::Row<'_>| (0..columns).map(|column| row.get(column)).collect();

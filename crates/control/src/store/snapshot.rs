@@ -12,7 +12,7 @@ use super::answer::{Answer, Refusal};
 use super::execute::{Access, GuardedConnection};
 use super::guard::{Abandoned, Limits};
 use super::{Store, open};
-use crate::schema::{self, Database, create_missing};
+use crate::schema::{self, Database, bring_up_to_date};
 use crate::urgency::Urgency;
 
 /// The figures at one moment.
@@ -69,7 +69,7 @@ impl Snapshot {
         open::attach(&connection, ":memory:", Database::Monitor)?;
         match &self.monitor {
             Some(bytes) => restore(&mut connection, Database::Monitor, bytes)?,
-            None => create_missing(&connection, Database::Monitor)?,
+            None => drop(bring_up_to_date(&connection, Database::Monitor)?),
         }
         open::attach(&connection, &for_reading(&self.history), Database::StatsHistory)?;
         GuardedConnection::new(connection, self.limits, Urgency::default(), abandoned.clone())

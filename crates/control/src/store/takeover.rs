@@ -56,7 +56,8 @@ pub(super) fn take_over(connection: &Connection) -> rusqlite::Result<TakenOver> 
         taken.table(connection, table)?;
     }
     taken.variables(connection)?;
-    let uuid = "INSERT OR REPLACE INTO disk.global_settings SELECT variable_name, variable_value
+    let uuid = "INSERT OR REPLACE INTO disk.global_settings (variable_name, variable_value)
+                SELECT variable_name, variable_value
                 FROM former.global_settings WHERE variable_name = 'uuid'";
     if has_table(connection, "global_settings")? {
         connection.execute(uuid, [])?;
