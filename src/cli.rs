@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 
 use crate::flags::Run;
-use crate::launch::Launch;
+use crate::instance::Instance;
 
 /// The parsed command line.
 #[derive(Debug, Parser)]
@@ -30,14 +30,8 @@ pub struct Cli {
 pub enum Verb {
     /// Check configuration files and explain everything that is wrong in them
     Check(crate::check::CheckArgs),
-    /// Import the configuration that ProxySQL keeps in its proxysql.db
-    Import {
-        /// ProxySQL's database; it is not changed
-        file: PathBuf,
-        /// Folder in which narrows.db is created
-        #[command(flatten)]
-        place: Instance,
-    },
+    /// Import ProxySQL's configuration: from its admin port, its proxysql.db or its proxysql.cnf
+    Import(Box<crate::import::ImportArgs>),
     /// Find out what servers there are, and write a narrows.toml for them that works
     Init(Box<crate::init::InitArgs>),
     /// Run a throw-away primary with replicas, to try things out
@@ -58,44 +52,6 @@ pub enum Verb {
         /// The source tree's `docs` folder
         folder: PathBuf,
     },
-}
-
-/// Which running Narrows is meant.
-#[derive(Debug, clap::Args)]
-pub struct Instance {
-    /// Its configuration file
-    #[arg(short = 'c', long, value_name = "FILE")]
-    config: Option<PathBuf>,
-    /// Its data folder; overrides `datadir` in the file
-    #[arg(short = 'D', short_alias = 'd', long, alias = "directory", value_name = "DIR")]
-    datadir: Option<PathBuf>,
-}
-
-impl Instance {
-    /// Its data folder, determined in the same way as when it was started.
-    ///
-    /// # Errors
-    /// A configuration that cannot be started.
-    pub fn datadir(self) -> anyhow::Result<PathBuf> {
-        match self.datadir {
-            Some(datadir) => Ok(datadir),
-            None => Ok(self.launch()?.datadir),
-        }
-    }
-
-    /// The data folder of a Narrows that has not been started yet.
-    ///
-    /// # Errors
-    /// A configuration that cannot be started; a folder that does not exist, or that cannot be created.
-    pub fn new_datadir(self) -> anyhow::Result<PathBuf> {
-        let launch = self.launch()?;
-        launch.make_datadir()?;
-        Ok(launch.datadir)
-    }
-
-    fn launch(self) -> anyhow::Result<Launch> {
-        Launch::read(&Run { config: self.config, datadir: self.datadir, ..Run::default() })
-    }
 }
 
 const AFTER_HELP: &str = "\

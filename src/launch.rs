@@ -85,14 +85,22 @@ impl Launch {
     pub fn make_datadir(&self) -> anyhow::Result<()> {
         let datadir = self.datadir.display();
         if self.is_default {
-            return DirBuilder::new()
-                .recursive(true)
-                .mode(0o700)
-                .create(&self.datadir)
-                .with_context(|| format!("creating the data folder {datadir}"));
+            return self.make_new_datadir();
         }
-        ensure!(self.datadir.is_dir(), "the data folder {datadir} does not exist");
+        ensure!(
+            self.datadir.is_dir(),
+            "the data folder {datadir} does not exist: create it with mkdir -p -m 700 {datadir}"
+        );
         Ok(())
+    }
+
+    /// Creates the data folder, readable for its owner only, if it does not exist.
+    ///
+    /// # Errors
+    /// A folder that cannot be created.
+    pub fn make_new_datadir(&self) -> anyhow::Result<()> {
+        let create = DirBuilder::new().recursive(true).mode(0o700).create(&self.datadir);
+        create.with_context(|| format!("creating the data folder {}", self.datadir.display()))
     }
 
     /// The options for a later process: flags that set the stored configuration aside have already been applied.

@@ -6,7 +6,9 @@ mod client_transfer;
 mod connect_speed;
 mod flags;
 mod heart;
+mod import;
 mod init;
+mod instance;
 mod keeper;
 mod last_words;
 mod launch;
@@ -28,7 +30,6 @@ use anyhow::Context;
 use clap::Parser;
 use narrows_control::config_file;
 use narrows_control::docs;
-use narrows_control::store::Store;
 use tracing::{info, warn};
 
 use cli::{Cli, Verb};
@@ -57,7 +58,7 @@ fn act(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Verb::ConnectSpeed(args)) => return connect_speed::run(&args),
         Some(Verb::Worker { .. }) => return serve::as_worker(),
         None if !cli.run.version => return run(&cli.run),
-        Some(Verb::Import { file, place }) => import(&file, &place.new_datadir()?)?,
+        Some(Verb::Import(args)) => import::run(*args)?,
         Some(Verb::GenerateDocs { folder }) => generate_docs(&folder)?,
         Some(Verb::Init(args)) => init::run(&args)?,
         Some(Verb::Sandbox(args)) => sandbox::run(args)?,
@@ -65,19 +66,6 @@ fn act(cli: Cli) -> anyhow::Result<ExitCode> {
         None => print_lines(&format!("Narrows version {}\n", env!("CARGO_PKG_VERSION")))?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Creates `narrows.db` in `datadir` from a ProxySQL database and prints what was imported.
-fn import(file: &Path, datadir: &Path) -> anyhow::Result<()> {
-    let taken = Store::import(datadir, file)?;
-    let mut text = String::new();
-    for (table, rows) in &taken.rows {
-        text.push_str(&format!("{table}: {}\n", counted(usize::try_from(*rows)?, "row")));
-    }
-    for reason in &taken.left_out {
-        text.push_str(&format!("{reason}\n"));
-    }
-    print_lines(&text)
 }
 
 fn counted(number: usize, thing: &str) -> String {

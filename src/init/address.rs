@@ -12,6 +12,14 @@ const USUAL_PORT: u16 = 3306;
 /// # Errors
 /// What is wrong with it.
 pub fn parse(text: &str) -> Result<Address, String> {
+    parse_with(text, USUAL_PORT)
+}
+
+/// The same, with `usual` as the port if none is given.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn parse_with(text: &str, usual: u16) -> Result<Address, String> {
     let text = text.trim();
     if text.starts_with('/') {
         return Ok(Address { hostname: text.to_owned(), port: 0 });
@@ -23,7 +31,7 @@ pub fn parse(text: &str) -> Result<Address, String> {
         None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
     };
     let port = match port {
-        None => USUAL_PORT,
+        None => usual,
         Some(port) => match port.parse() {
             Ok(0) | Err(_) => return Err(format!("{port:?} is not a port: a number from 1 to 65535")),
             Ok(port) => port,

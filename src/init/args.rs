@@ -1,5 +1,6 @@
 //! What the command line of `narrows init` says.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail, ensure};
@@ -106,18 +107,31 @@ impl InitArgs {
     }
 }
 
-fn from_environment(variable: &str) -> anyhow::Result<String> {
+/// The password in an environment variable.
+///
+/// # Errors
+/// There is no such variable.
+pub fn from_environment(variable: &str) -> anyhow::Result<String> {
     match std::env::var(variable) {
         Ok(password) => Ok(password),
         Err(_) => bail!("the environment variable {variable} is not set: export it, or use another option"),
     }
 }
 
-fn from_file(file: &Path) -> anyhow::Result<String> {
-    let text = std::fs::read_to_string(file)
+/// The password in the first line of a file.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn from_file(file: &Path) -> anyhow::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(file)
+        .and_then(|opened| opened.take(LONGEST_FILE).read_to_string(&mut text))
         .with_context(|| format!("the password cannot be read from {}", file.display()))?;
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
+
+/// The most bytes that are read of a file with a password in its first line.
+const LONGEST_FILE: u64 = 1 << 16;
 
 const AFTER_HELP: &str = "\
 On a terminal it asks for everything that is not given. A script gives --yes, --server and --user, and a password:

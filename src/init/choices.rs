@@ -11,7 +11,8 @@ use super::destination::Destination;
 use super::dialogue::Dialogue;
 use super::monitor_account::{self, MonitorAccount, MonitorState};
 use super::proposal::{Decisions, Listeners};
-use super::report::{self, Screen};
+use super::report;
+use super::screen::Screen;
 use super::topology::{Relation, Topology};
 use super::visit::{Credentials, Visit, VisitError};
 

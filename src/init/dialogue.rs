@@ -6,7 +6,7 @@ use std::io::IsTerminal;
 use anyhow::{bail, ensure};
 
 use super::remains::Hidden;
-use super::report::Screen;
+use super::screen::Screen;
 use crate::one_line::printable;
 
 /// The user, on a terminal.

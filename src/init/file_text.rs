@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use narrows_control::store::toml_string as quoted;
+
 use super::accounts::AppAccount;
 use super::proposal::{Listeners, Proposal, READERS, ServerLine, WRITERS};
 
@@ -132,22 +134,6 @@ fn add(text: &mut String, lines: &[&str]) {
     }
 }
 
-/// A basic string of TOML.
-fn quoted(value: &str) -> String {
-    let mut text = String::from("\"");
-    for c in value.chars() {
-        match c {
-            '"' | '\\' => text.extend(['\\', c]),
-            c if c.is_control() => {
-                write!(text, "\\u{:04X}", u32::from(c)).expect("writing to a String cannot fail");
-            }
-            c => text.push(c),
-        }
-    }
-    text.push('"');
-    text
-}
-
 const HEAD: &str = "\
 # Written by narrows init. It has passwords: keep it readable for its owner only.
 #
@@ -156,13 +142,3 @@ const HEAD: &str = "\
 # narrows is started with --initial (the file alone) or --reload (the file over what is saved).
 
 ";
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn any_password_is_a_string_of_toml() {
-        assert_eq!(quoted("a\"b\\c\u{1}\u{7f}é"), "\"a\\\"b\\\\c\\u0001\\u007Fé\"");
-    }
-}

@@ -4,22 +4,23 @@
 //! proves that it works ([`trial`]), and only then writes the file ([`destination`]).
 
 mod accounts;
-mod address;
-mod args;
+pub mod address;
+pub mod args;
 mod choices;
-mod destination;
-mod dialogue;
+pub mod destination;
+pub mod dialogue;
 mod facts;
 mod file_text;
 mod monitor_account;
 mod proposal;
-mod remains;
+pub mod remains;
 mod replicas;
 mod report;
+pub mod screen;
 mod survey;
 mod topology;
 mod trial;
-mod visit;
+pub mod visit;
 
 use std::path::Path;
 
@@ -28,7 +29,7 @@ pub use args::InitArgs;
 use choices::Chooser;
 use dialogue::Dialogue;
 use proposal::Proposal;
-use report::Screen;
+use screen::Screen;
 
 use crate::flags::Run;
 use crate::launch::Launch;

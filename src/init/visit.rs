@@ -10,6 +10,7 @@ use narrows_proxy::backend::{Backend, BackendError, ServerError, Table};
 use narrows_wire::Capabilities;
 
 use super::address;
+use crate::one_line::printable;
 
 /// A name and a password.
 #[derive(Debug, Clone)]
@@ -82,6 +83,14 @@ impl Visit {
         self.backend.ask(statement, PATIENCE).await
     }
 
+    /// The same, with another limit of time.
+    ///
+    /// # Errors
+    /// The server's, or none in time.
+    pub async fn ask_within(&self, statement: &str, limit: Duration) -> Result<Table, BackendError> {
+        self.backend.ask(statement, limit).await
+    }
+
     /// Disconnects.
     pub async fn end(self) {
         self.backend.quit().await;
@@ -138,7 +147,7 @@ impl VisitError {
             }
             error => (unreachable(address, error), None, false),
         };
-        VisitError { sentence, is_about_account, code }
+        VisitError { sentence: printable(&sentence).into_owned(), is_about_account, code }
     }
 
     /// The sentence for a privilege that an account lacks.

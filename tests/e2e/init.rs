@@ -401,7 +401,7 @@ fn a_signal_leaves_nothing() {
 }
 
 /// Types answers on a pseudo-terminal: each after its prompt has been seen. Prints what was shown.
-const TYPIST: &str = r#"
+pub const TYPIST: &str = r#"
 import json, os, pty, select, sys, time
 steps, command = json.loads(sys.argv[1]), sys.argv[2:]
 pid, terminal = pty.fork()

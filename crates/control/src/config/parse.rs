@@ -1,5 +1,6 @@
 //! Parses the text of a file into its tree, in either syntax.
 
+use std::io::Read;
 use std::path::Path;
 
 use super::diagnostic::{Diagnostic, Problem, placed};
@@ -57,8 +58,25 @@ pub fn looks_like(text: &str) -> Syntax {
 
 /// The text of a file, or why it cannot be read.
 pub fn read_file(path: &Path) -> Result<String, String> {
-    in_utf8(std::fs::read(path).map_err(|e| e.to_string())?)
+    let bytes = std::fs::File::open(path).and_then(read_bounded);
+    in_utf8(bytes.map_err(|e| e.to_string())?)
 }
+
+/// All bytes of a configuration.
+///
+/// # Errors
+/// If it cannot be read, or is so long that it is something else.
+pub fn read_bounded(from: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(LONGEST_FILE + 1).read_to_end(&mut bytes)?;
+    match bytes.len() as u64 > LONGEST_FILE {
+        true => Err(std::io::Error::other("it is longer than 64 MiB")),
+        false => Ok(bytes),
+    }
+}
+
+/// A million rules are shorter.
+const LONGEST_FILE: u64 = 64 << 20;
 
 /// Bytes as text, or which line is not.
 pub fn in_utf8(bytes: Vec<u8>) -> Result<String, String> {

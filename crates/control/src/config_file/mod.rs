@@ -10,7 +10,6 @@ mod rules;
 mod sections;
 pub(crate) mod together;
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use narrows_proxy::hostgroup::Names;
@@ -19,6 +18,7 @@ use narrows_proxy::tls::SharedTls;
 
 use crate::config::bootstrap::Bootstrap;
 use crate::config::diagnostic::{Diagnostic, Problem, Problems, Severity};
+pub use crate::config::parse::read_bounded;
 use crate::config::parse::{ReadFile, in_utf8, parse, read_file, unreadable};
 use crate::config::schema::Placed;
 use crate::config::tables;
@@ -117,22 +117,6 @@ impl Places {
 pub fn examine_file(path: &Path) -> ExaminedFile {
     examine_bytes(path, std::fs::File::open(path).and_then(read_bounded))
 }
-
-/// All bytes of a configuration.
-///
-/// # Errors
-/// If it cannot be read, or is so long that it is something else.
-pub fn read_bounded(from: impl Read) -> std::io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    from.take(LONGEST_FILE + 1).read_to_end(&mut bytes)?;
-    match bytes.len() as u64 > LONGEST_FILE {
-        true => Err(std::io::Error::other("it is longer than 64 MiB")),
-        false => Ok(bytes),
-    }
-}
-
-/// A million rules are shorter.
-const LONGEST_FILE: u64 = 64 << 20;
 
 /// Examines `bytes`, if they could be read, as the content of `path`; see [`examine`].
 pub fn examine_bytes(path: &Path, bytes: std::io::Result<Vec<u8>>) -> ExaminedFile {

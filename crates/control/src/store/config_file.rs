@@ -13,6 +13,7 @@ use crate::config::tree::{self, Document, Entry};
 use crate::config::{form, parse, tables};
 use crate::schema;
 use crate::schema::{MODULES, Module};
+use crate::variables::{Kind, Variable};
 
 /// Other names for columns in these sections.
 const OTHER_NAMES: &[(&str, &str, &str)] =
@@ -26,6 +27,8 @@ const OTHER_DEFAULTS: &[(&str, &str, i64)] = &[("mysql_aws_aurora_hostgroups", "
 pub(super) struct Merged {
     /// How many rows and variables were loaded into memory.
     pub rows: u64,
+    /// How many of them are variables that Narrows has.
+    pub variables: u64,
     /// What was left out.
     pub warnings: Vec<Warning>,
 }
@@ -102,11 +105,13 @@ impl Merged {
         for entry in entries {
             let Some(text) = form::text_of(&entry.node.value) else { continue };
             let name = format!("{prefix}-{}", entry.name);
-            let name =
-                crate::variables::Variable::named(&name).map_or(name, |variable| variable.name.to_owned());
+            let variable = Variable::named(&name);
+            let is_known = variable.is_some_and(|variable| !matches!(variable.kind, Kind::Fixed { .. }));
+            let name = variable.map_or(name, |variable| variable.name.to_owned());
             connection
                 .execute("INSERT OR REPLACE INTO main.global_variables VALUES (?1, ?2)", [name, text])?;
             self.rows += 1;
+            self.variables += u64::from(is_known);
         }
         Ok(())
     }

@@ -470,26 +470,27 @@ fn a_database_of_proxysql_can_be_imported_where_there_is_none_yet() {
     let (site, target) = (Site::new(), Site::new());
     let former = site.path("any ? name.db");
     write_former(&former);
-    let taken = Store::import(target.folder.path(), &former).unwrap();
+    let import = |folder: &Site, path: &Path| {
+        let tables = SourceTables::of_database(path).map_err(|source| source.to_string())?;
+        let imported = Store::import(Some(folder.folder.path()), ImportSource::Tables(&tables));
+        imported.map(|(_, report)| report).map_err(|error| error.to_string())
+    };
+    let taken = import(&target, &former).unwrap();
     let rows = [("mysql_servers", 1), ("mysql_users", 1), ("restapi_routes", 1), ("global_variables", 1)];
-    assert_eq!(taken.rows, rows);
+    assert_eq!(taken.carried_over, rows);
     assert_eq!(
         taken.left_out,
         [
-            "mysql_servers: a row was left out: CHECK constraint failed: hostgroup_id>=0",
+            "mysql_servers: a row was left out (hostgroup_id=-1 hostname='impossible' port=3306): CHECK constraint failed: hostgroup_id>=0",
             "global_variables: there is no mysql-forward_autocommit",
         ]
     );
-    let occupied = Store::import(target.folder.path(), &former).expect_err("occupied");
-    assert!(matches!(occupied, OpenError::Occupied { .. }), "{occupied}");
+    let occupied = import(&target, &former).expect_err("occupied");
+    assert!(occupied.contains("holds a configuration already"), "{occupied}");
     assert_eq!(counts(&mut target.open(None, Start::Usual)), [1, 1, 1]);
     std::fs::write(&former, "not a database, whatever its name says").unwrap();
     let third = Site::new();
-    let unreadable = Store::import(third.folder.path(), &former).expect_err("unreadable");
-    assert!(
-        unreadable.to_string().contains("any ? name.db cannot be used: file is not a database"),
-        "{unreadable}"
-    );
+    assert_eq!(import(&third, &former).expect_err("unreadable"), "file is not a database");
     assert_eq!(counts(&mut third.open(None, Start::Usual)), [0, 0, 0]);
 }
 

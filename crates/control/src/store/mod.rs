@@ -11,10 +11,12 @@ mod bounded;
 mod checksum;
 mod config_file;
 mod config_text;
+mod differs;
 mod execute;
 mod frozen;
 mod functions;
 mod guard;
+mod import;
 mod layers;
 mod look;
 mod open;
@@ -23,7 +25,9 @@ mod reading;
 mod records;
 mod running;
 mod snapshot;
+mod source;
 mod takeover;
+mod toml_text;
 mod variables;
 
 use std::collections::HashSet;
@@ -41,13 +45,15 @@ pub use checksum::Checksum;
 use execute::{Access, GuardedConnection};
 pub use frozen::{Frozen, FrozenError};
 pub use guard::{Abandoned, sqlite_bytes};
+pub use import::{ImportReport, ImportSource};
 pub use layers::Candidate;
 pub use open::{OpenError, Opening, Start};
 pub use packed::{Cell, Packed, rows_of};
 pub use reading::key as key_of_row;
 use running::Running;
 pub use snapshot::Snapshot;
-pub use takeover::TakenOver;
+pub use source::{MOST_BYTES, SourceError, SourceTable, SourceTables, holds_settings, imported_tables};
+pub use toml_text::quoted as toml_string;
 
 /// The role of the user who sends a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

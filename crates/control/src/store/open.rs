@@ -17,6 +17,7 @@ use super::execute::{Access, GuardedConnection};
 use super::guard::{Abandoned, Limits};
 use super::layers::copy_between;
 use super::running::Running;
+use super::source::{SourceError, SourceTables};
 use super::takeover::{self, TakenOver};
 use super::{Frozen, Store, config_file, variables};
 use crate::config::diagnostic::{Diagnostic, Problem};
@@ -90,6 +91,14 @@ pub enum OpenError {
     /// The configuration file cannot be started.
     #[error("the configuration cannot be started\n{}", lines(.0))]
     File(Vec<Diagnostic>),
+    /// Another program's configuration cannot be read.
+    #[error("{} cannot be used: {source}", path.display())]
+    Source {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        source: SourceError,
+    },
     /// A configuration already exists where another one is to be imported.
     #[error("{} holds a configuration already; it was left as it is", path.display())]
     Occupied {
@@ -125,9 +134,32 @@ pub const HISTORY: &str = "narrows_stats.db";
 /// How many pages of 4 KiB operators can fill in `main`: 256 MiB, a hundred times what 10,000 rules take.
 const MAIN_PAGES: u32 = 65_536;
 
+/// Where a database is that is not in a file.
+const IN_MEMORY: &str = ":memory:";
+
+/// Where the databases are that are otherwise files.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place<'a> {
+    /// In this folder.
+    Folder(&'a Path),
+    /// In memory: nothing is written.
+    Memory,
+}
+
+/// What was loaded into memory, besides what is on disk.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    /// What another program's configuration gave.
+    pub taken: Option<TakenOver>,
+    /// How many variables the configuration file sets.
+    pub variables_of_file: u64,
+    /// Rows of the file that do not fit.
+    pub rows_left_out: Vec<String>,
+}
+
 /// Whether opening the store changes what is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Disk {
+pub(super) enum Disk {
     /// New settings of this version are stored.
     Written,
     /// Nothing is stored.
@@ -188,14 +220,14 @@ impl Store {
         Ok(store)
     }
 
-    fn remark_on_passwords(&mut self) {
+    pub(super) fn remark_on_passwords(&mut self) {
         for problem in known_passwords(&self.running.variables) {
             self.remark_once(problem.to_string());
         }
     }
 
     /// Reports what has not been reported yet, with its position if it is about a file.
-    fn remark_once(&mut self, message: String) {
+    pub(super) fn remark_once(&mut self, message: String) {
         if self.remarked.insert(message.clone()) {
             self.remarks.push(message);
         }
@@ -207,73 +239,48 @@ impl Store {
         if opening.start == Start::Initial {
             put_aside(&disk)?;
         }
-        let mut store = Store::connect(opening.datadir)?;
+        let mut store = Store::connect(Place::Folder(opening.datadir))?;
         store.file = opening.file.map(Path::to_owned);
         // A killed first start has left a file without tables.
         let is_new = !schema::exists(&store.all.connection, Database::Disk, "global_variables")
             .map_err(|source| OpenError::Database { path: disk.clone(), source })?;
-        let former = opening.datadir.join(takeover::PROXYSQL);
-        let is_taken_over = is_new && opening.start != Start::Initial && former.exists();
-        let former = is_taken_over.then_some(former.as_path());
-        let taken = store.load_with(opening, former, writes)?;
-        if let (Some(taken), Some(former)) = (taken, former) {
+        let path = opening.datadir.join(takeover::PROXYSQL);
+        let is_taken_over = is_new && opening.start != Start::Initial && path.exists();
+        let former = match is_taken_over {
+            true => {
+                Some(SourceTables::of_database(&path).map_err(|source| OpenError::Source { path, source })?)
+            }
+            false => None,
+        };
+        let loaded = store.load(opening, former.as_ref(), writes).map_err(|error| match error {
+            OpenError::Memory(source) => OpenError::Database { path: disk, source },
+            other => other,
+        })?;
+        if let Some(taken) = loaded.taken {
             let rows: u64 = taken.rows.iter().map(|(_, rows)| rows).sum();
+            let former = opening.datadir.join(takeover::PROXYSQL);
             store.remarks.push(format!("{}: imported, {rows} rows", former.display()));
             store.remarks.extend(taken.left_out);
         }
         Ok(store)
     }
 
-    /// Creates the database in `datadir` from one of ProxySQL.
-    ///
-    /// # Errors
-    /// See [`OpenError`]; an existing configuration is left unchanged.
-    pub fn import(datadir: &Path, former: &Path) -> Result<TakenOver, OpenError> {
-        let mut store = Store::connect(datadir)?;
-        let path = datadir.join(DISK);
-        let database = |source| OpenError::Database { path: path.clone(), source };
-        if schema::exists(&store.all.connection, Database::Disk, "global_variables").map_err(database)? {
-            return Err(OpenError::Occupied { path });
-        }
-        let opening = Opening { datadir, file: None, start: Start::Usual, uuid: None };
-        Ok(store.load_with(opening, Some(former), Disk::Written)?.unwrap_or_default())
-    }
-
-    /// [`Store::load`] with ProxySQL's database attached.
-    fn load_with(
-        &mut self,
-        opening: Opening<'_>,
-        former: Option<&Path>,
-        writes: Disk,
-    ) -> Result<Option<TakenOver>, OpenError> {
-        let at = |path: &Path| {
-            let path = path.to_owned();
-            move |source| OpenError::Database { path, source }
-        };
-        if let Some(former) = former {
-            takeover::attach(&self.all.connection, former).map_err(at(former))?;
-        }
-        let taken = self.load(opening, former, writes).map_err(|error| match error {
-            OpenError::Memory(source) => at(&opening.datadir.join(DISK))(source),
-            other => other,
-        })?;
-        if let Some(former) = former {
-            takeover::detach(&self.all.connection).map_err(at(former))?;
-        }
-        Ok(taken)
-    }
-
     /// Opens all databases, those in memory with their tables and those on disk unchanged.
-    fn connect(datadir: &Path) -> Result<Store, OpenError> {
-        let (disk, history) = (datadir.join(DISK), datadir.join(HISTORY));
+    pub(super) fn connect(place: Place<'_>) -> Result<Store, OpenError> {
+        let (disk, history) = match place {
+            Place::Folder(folder) => (folder.join(DISK), folder.join(HISTORY)),
+            Place::Memory => (PathBuf::from(IN_MEMORY), PathBuf::from(IN_MEMORY)),
+        };
         let mut all = Connection::open_in_memory()?;
         all.pragma_update(None, "hard_heap_limit", HEAP_LIMIT)?;
         all.pragma_update(None, "temp_store", "MEMORY")?;
         all.pragma_update(None, "max_page_count", MAIN_PAGES)?;
-        [&disk, &history].into_iter().for_each(|path| make_private(path));
+        if let Place::Folder(_) = place {
+            [&disk, &history].into_iter().for_each(|path| make_private(path));
+        }
         attach_file(&all, &disk, Database::Disk)?;
-        attach(&all, ":memory:", Database::Stats)?;
-        attach(&all, ":memory:", Database::Monitor)?;
+        attach(&all, IN_MEMORY, Database::Stats)?;
+        attach(&all, IN_MEMORY, Database::Monitor)?;
         attach_file(&all, &history, Database::StatsHistory)?;
         // The figures are copied for each statement of a statistics user: the memory of a large table is released.
         all.pragma_update(Some("stats"), "auto_vacuum", "FULL")?;
@@ -302,12 +309,12 @@ impl Store {
     }
 
     /// Fills memory and disk. The disk changes in one transaction, or not at all.
-    fn load(
+    pub(super) fn load(
         &mut self,
         opening: Opening<'_>,
-        former: Option<&Path>,
+        former: Option<&SourceTables>,
         writes: Disk,
-    ) -> Result<Option<TakenOver>, OpenError> {
+    ) -> Result<Loaded, OpenError> {
         let disk = opening.datadir.join(DISK);
         let connection = &mut self.all.connection;
         let transaction = connection.transaction()?;
@@ -323,11 +330,7 @@ impl Store {
         }
         fill_collations(&transaction, writes)?;
         variables::complete(&transaction)?;
-        let taken = former.map(|former| {
-            let path = former.to_owned();
-            takeover::take_over(&transaction).map_err(|source| OpenError::Database { path, source })
-        });
-        let taken = taken.transpose()?;
+        let taken = former.map(|former| takeover::take_over(&transaction, former)).transpose()?;
         let is_first = is_new && taken.is_none();
         let merges = is_first || opening.start == Start::Reload;
         let file = opening.file.filter(|_| merges);
@@ -339,15 +342,18 @@ impl Store {
             }
             variables::complete(&transaction)?;
         }
+        let (mut variables_of_file, mut rows_left_out) = (0, Vec::new());
         if let (Some(loaded), Some(document)) = (loaded, document) {
             for diagnostic in reported_at_start(&loaded) {
                 self.remarks.push(diagnostic.to_string());
                 self.remarked.insert(diagnostic.problem.to_string());
             }
             let merged = config_file::merge_all(&transaction, &document)?;
+            variables_of_file = merged.variables;
             for warning in merged.warnings {
                 self.remarked.insert(warning.message.clone());
-                self.remarks.push(warning.message);
+                self.remarks.push(warning.message.clone());
+                rows_left_out.push(warning.message);
             }
         }
         if is_new || merges {
@@ -357,7 +363,7 @@ impl Store {
         }
         self.uuid = node_uuid(&transaction, opening.uuid, writes)?;
         transaction.commit()?;
-        Ok(taken)
+        Ok(Loaded { taken, variables_of_file, rows_left_out })
     }
 
     /// The remarks on what was read at the start.

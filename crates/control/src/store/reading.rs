@@ -240,9 +240,13 @@ fn file_value(cell: &Value) -> Option<tree::NodeValue> {
 
 /// The key of a row, as shown to operators.
 pub fn key(table: &str, cells: &[Value]) -> String {
-    let columns = schema::columns(table);
+    key_of(table, schema::columns(table).into_iter().zip(cells))
+}
+
+/// The same, of cells that are given with their columns.
+pub(super) fn key_of<'a>(table: &str, cells: impl Iterator<Item = (&'a str, &'a Value)>) -> String {
     let keys = schema::key(table);
-    let named = columns.iter().zip(cells).filter(|(name, _)| keys.contains(name));
+    let named = cells.filter(|(name, _)| keys.contains(name));
     let text = |cell: &Value| match cell {
         Value::Integer(integer) => integer.to_string(),
         Value::Text(text) => format!("'{text}'"),

@@ -9,8 +9,8 @@ use crate::config::form::Form;
 use crate::variables::{Kind, VARIABLES, Values, Variable};
 
 /// `ER_WRONG_VALUE_FOR_VAR` and `ER_UNKNOWN_SYSTEM_VARIABLE`.
-const PUT_BACK: u16 = 1231;
-const UNKNOWN: u16 = 1193;
+pub(super) const PUT_BACK: u16 = 1231;
+pub(super) const UNKNOWN: u16 = 1193;
 
 /// The correction of a row of `global_variables` in memory.
 #[derive(Debug)]
