@@ -44,6 +44,12 @@ pub enum Verb {
         /// Its data folder, shown in process lists; the supervisor sends everything that matters
         datadir: Option<PathBuf>,
     },
+    /// Remove a temporary folder of init when its process has ended; only init starts this
+    #[command(hide = true)]
+    RemoveAtEnd {
+        /// The folder
+        folder: PathBuf,
+    },
     /// Connect and disconnect at a given rate, and report refused connections and how long connects took
     ConnectSpeed(crate::connect_speed::ConnectSpeedArgs),
     /// Write the documentation pages that are generated from the tables of variables and columns

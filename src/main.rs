@@ -61,6 +61,7 @@ fn act(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Verb::Import(args)) => import::run(*args)?,
         Some(Verb::GenerateDocs { folder }) => generate_docs(&folder)?,
         Some(Verb::Init(args)) => init::run(&args)?,
+        Some(Verb::RemoveAtEnd { folder }) => init::remains::remove_at_end(&folder)?,
         Some(Verb::Sandbox(args)) => sandbox::run(args)?,
         Some(Verb::Upgrade(place)) => print_lines(&supervisor::upgrade::ask(&place.datadir()?)?)?,
         None => print_lines(&format!("Narrows version {}\n", env!("CARGO_PKG_VERSION")))?,

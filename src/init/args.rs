@@ -15,9 +15,17 @@ pub struct InitArgs {
     /// Ask nothing: what is not given here has its default
     #[arg(long, requires = "server", requires = "user")]
     pub yes: bool,
-    /// One of the servers, whichever: a name or an address with a port (3306), or the path of a Unix socket
+    /// One of the servers, whichever: a name or an address with a port (3306), or the path of a Unix socket; may be repeated
+    ///
+    /// The first one is examined for the others. The account's password is only sent to machines that are given here,
+    /// unless you agree to others on the terminal, or give --trust-discovered.
     #[arg(long, value_name = "HOST:PORT", value_parser = address::parse)]
-    pub server: Option<Address>,
+    pub server: Vec<Address>,
+    /// Log in, with the same account, to every other server that the servers name
+    ///
+    /// Who may register a replica at the primary (REPLICATION SLAVE) can name a machine of their own and so learn the password.
+    #[arg(long)]
+    pub trust_discovered: bool,
     /// Account with which all servers are examined; it should see replication and may read mysql.user
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,

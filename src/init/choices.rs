@@ -14,6 +14,7 @@ use super::proposal::{Decisions, Listeners};
 use super::report;
 use super::screen::Screen;
 use super::topology::{Relation, Topology};
+use super::trust::Trust;
 use super::visit::{Credentials, Visit, VisitError};
 
 /// Who decides.
@@ -53,7 +54,7 @@ impl Chooser<'_> {
     pub fn servers(&self) -> anyhow::Result<(Credentials, Topology)> {
         let (address, account) = match self.dialogue {
             None => {
-                let (server, user) = (self.args.server.clone(), self.args.user.clone());
+                let (server, user) = (self.args.server.first().cloned(), self.args.user.clone());
                 let server = server.context("--server is missing")?;
                 let username = user.context("--user is missing")?;
                 let password = self.args.password()?.context(
@@ -63,14 +64,15 @@ impl Chooser<'_> {
             }
             Some(dialogue) => self.first_login(dialogue)?,
         };
-        let topology = rt::block_on(Topology::find(&address, &account))??;
+        let trust = Trust::new(self.args, &address, self.dialogue, &account.username);
+        let topology = rt::block_on(Topology::find(&address, &account, &trust))??;
         report::servers(self.screen, &topology);
         Ok((account, topology))
     }
 
     /// Asks for a server and an account until the login succeeds.
     fn first_login(&self, dialogue: Dialogue) -> anyhow::Result<(Address, Credentials)> {
-        let (mut server, mut user) = (self.args.server.clone(), self.args.user.clone());
+        let (mut server, mut user) = (self.args.server.first().cloned(), self.args.user.clone());
         let mut given = self.args.password()?;
         loop {
             let address = match server.take() {

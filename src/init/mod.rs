@@ -20,6 +20,7 @@ pub mod screen;
 mod survey;
 mod topology;
 mod trial;
+mod trust;
 pub mod visit;
 
 use std::path::Path;

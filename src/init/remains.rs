@@ -6,8 +6,9 @@
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -101,7 +102,7 @@ impl Passing {
         let place = std::env::temp_dir();
         let make = |path: &Path| DirBuilder::new().mode(0o700).create(path);
         let free = (0..100).find_map(|number| {
-            let path = place.join(format!("narrows-init-{}-{number}", std::process::id()));
+            let path = place.join(format!("{FOLDER}{}-{number}", std::process::id()));
             match Passing::create(&path, make) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => None,
                 made => Some(made),
@@ -109,6 +110,7 @@ impl Passing {
         });
         let made = free.with_context(|| format!("{} is full of other folders", place.display()))?;
         let (folder, ()) = made.with_context(|| format!("creating a folder in {}", place.display()))?;
+        guard_folder(folder.path())?;
         Ok(folder)
     }
 
@@ -138,16 +140,62 @@ impl Drop for Passing {
     }
 }
 
+/// Starts a process that removes the folder when this program has ended, even if it is killed.
+fn guard_folder(folder: &Path) -> anyhow::Result<()> {
+    let program = std::env::current_exe().context("finding this program")?;
+    let mut command = Command::new(program);
+    command.arg("remove-at-end").arg(folder).process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().context("starting the process that removes the temporary folder")?;
+    // Its standard input ends with this program.
+    std::mem::forget(child.stdin.take());
+    Ok(())
+}
+
+/// Waits until the program that has started this one has ended, and removes the temporary folder that it may have left.
+///
+/// # Errors
+/// It is not such a folder.
+pub fn remove_at_end(folder: &Path) -> anyhow::Result<()> {
+    let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    anyhow::ensure!(name.starts_with(FOLDER), "{} is not a folder of narrows init", folder.display());
+    let _ = io::copy(&mut io::stdin(), &mut io::sink());
+    // A process that writes to it may take a moment to end.
+    for _ in 0..50 {
+        remove_path(folder);
+        if !folder.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    Ok(())
+}
+
+/// What the names of temporary folders begin with.
+const FOLDER: &str = "narrows-init-";
+
 /// A process that is ended in the end. There is one at a time.
 #[derive(Debug)]
 pub struct PassingProcess(Child);
 
 impl PassingProcess {
-    /// Starts it.
+    /// Starts it. Must be called on the main thread: the kernel ties the child's life to the thread.
     ///
     /// # Errors
     /// Those of [`Command::spawn`].
     pub fn start(command: &mut Command) -> io::Result<PassingProcess> {
+        let parent = rustix::process::getpid();
+        let prepare = move || {
+            // If this program is killed, nothing else ends the child.
+            rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
+            match rustix::process::getppid() == Some(parent) {
+                true => Ok(()),
+                false => Err(io::Error::other("the parent has already ended")),
+            }
+        };
+        // SAFETY: between fork and exec the closure makes two system calls, and allocates at most the error that ends
+        // the child.
+        unsafe { command.pre_exec(prepare) };
         let mut guard = lock();
         let child = command.spawn()?;
         guard.get_or_insert_default().process = Some(child.id());

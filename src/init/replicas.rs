@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use narrows_control::monitor::plan::Address;
+use narrows_proxy::backend::Table;
 
 use super::facts::{Facts, first_of};
 use super::survey::{MOST_SERVERS, as_seen_from_here, ask_all};
+use super::trust::{Sorted, Trust};
 use super::visit::{Credentials, Visit, VisitError};
 
 /// A replica that a server lists.
@@ -20,9 +22,9 @@ struct Listed {
 /// Adds all replicas of the servers that are known, and theirs.
 pub async fn below(
     mut known: Vec<Facts>,
-    account: &Credentials,
+    access: (&Credentials, &Trust),
     remarks: &mut Vec<String>,
-) -> Result<Vec<Facts>, VisitError> {
+) -> anyhow::Result<Vec<Facts>> {
     let mut next = 0;
     while let Some(source) = known.get(next).cloned() {
         next += 1;
@@ -30,7 +32,7 @@ pub async fn below(
             remarks.push(format!("Only the first {MOST_SERVERS} servers are used."));
             break;
         }
-        of_one(&source, &mut known, account, remarks).await?;
+        of_one(&source, &mut known, access, remarks).await?;
     }
     Ok(known)
 }
@@ -39,38 +41,25 @@ pub async fn below(
 async fn of_one(
     source: &Facts,
     known: &mut Vec<Facts>,
-    account: &Credentials,
+    (account, trust): (&Credentials, &Trust),
     remarks: &mut Vec<String>,
-) -> Result<(), VisitError> {
+) -> anyhow::Result<()> {
     let failed = |error| VisitError::new(&source.address, &account.username, &error);
     let visit = Visit::begin(&source.address, account).await?;
     let listed = first_of(&visit, &["SHOW REPLICAS", "SHOW SLAVE HOSTS"]).await.map_err(failed)?;
     let readers = first_of(&visit, &[READERS]).await.map_err(failed)?;
     visit.end().await;
     let is_listed = listed.is_ok();
-    let listed: Vec<Listed> = listed
-        .iter()
-        .flat_map(|table| {
-            let cell = |row: usize, name: &str| {
-                table
-                    .column(name)
-                    .and_then(|mut column| column.nth(row).flatten().map(str::to_owned))
-                    .unwrap_or_default()
-            };
-            (0..table.rows.len()).map(move |row| Listed {
-                server_id: cell(row, "Server_Id"),
-                host: cell(row, "Host"),
-                port: cell(row, "Port").parse().unwrap_or(source.address.port),
-            })
-        })
-        .collect();
+    let listed: Vec<Listed> = listed.iter().flat_map(|table| listed_in(table, source)).collect();
     let readers: Vec<String> = readers
         .iter()
         .flat_map(|table| table.rows.iter().filter_map(|row| row.first().cloned().flatten()))
         .collect();
     let candidates = candidates(source, &listed, &readers);
+    let is_new = |address: &Address| !known.iter().any(|facts| facts.address == *address);
+    let Sorted { trusted, others } = trust.sort(candidates.into_iter().filter(is_new).collect())?;
     let mut failures = Vec::new();
-    for (address, answer) in ask_all(candidates, account).await {
+    for (address, answer) in ask_all(trusted, account).await {
         match answer {
             Err(error) => failures.push((address, error)),
             Ok(facts) if known.iter().any(|other| other.identity == facts.identity) => {}
@@ -78,7 +67,12 @@ async fn of_one(
             Ok(_) => {}
         }
     }
-    remarks.extend(missing(source, known, &listed, readers.len(), &failures));
+    if !others.is_empty() {
+        remarks.push(format!("Replicas of {} may be left out: {}.", source.address, Trust::advice(&others)));
+    }
+    if others.is_empty() || !failures.is_empty() {
+        remarks.extend(missing(source, known, &listed, readers.len(), &failures));
+    }
     if !is_listed && readers.is_empty() && source.sources.is_ok() {
         remarks.push(format!(
             "'{}' may not see whether {} has replicas: those that it may have are not used. GRANT {}, PROCESS ON *.* lets it see them.",
@@ -88,6 +82,22 @@ async fn of_one(
         ));
     }
     Ok(())
+}
+
+/// The rows of `SHOW REPLICAS`.
+fn listed_in(table: &Table, source: &Facts) -> Vec<Listed> {
+    let cell = |row: usize, name: &str| {
+        table
+            .column(name)
+            .and_then(|mut column| column.nth(row).flatten().map(str::to_owned))
+            .unwrap_or_default()
+    };
+    let listed = |row: usize| Listed {
+        server_id: cell(row, "Server_Id"),
+        host: cell(row, "Host"),
+        port: cell(row, "Port").parse().unwrap_or(source.address.port),
+    };
+    (0..table.rows.len()).map(listed).collect()
 }
 
 /// Where replicas may be: the listed hosts, and the hosts that read the binary log with the ports that the list has.

@@ -8,6 +8,7 @@ use narrows_control::monitor::plan::Address;
 
 use super::facts::{Cluster, Facts, Source};
 use super::survey::{MOST_SERVERS, as_seen_from_here, ask_all};
+use super::trust::Trust;
 use super::visit::{Credentials, any_host};
 use super::{address, replicas};
 
@@ -42,21 +43,21 @@ impl Topology {
     ///
     /// # Errors
     /// A server that is needed and does not answer; no server or no single server for writes.
-    pub async fn find(entry: &Address, account: &Credentials) -> anyhow::Result<Topology> {
+    pub async fn find(entry: &Address, account: &Credentials, trust: &Trust) -> anyhow::Result<Topology> {
         let first = Facts::ask(entry, account).await?;
         match first.cluster.clone() {
             Cluster::Galera(nodes) => {
                 let parse = |node: &String| address::parse(node).ok();
-                galera(first, nodes.iter().filter_map(parse).collect(), account).await
+                galera(first, nodes.iter().filter_map(parse).collect(), account, trust).await
             }
             Cluster::Group { members, has_several_primaries } => {
                 let parse = |(host, port): &(String, String)| {
                     port.parse().ok().map(|port| Address { hostname: host.clone(), port })
                 };
                 let members = members.iter().filter_map(parse).collect();
-                group(first, members, has_several_primaries, account).await
+                group(first, members, has_several_primaries, (account, trust)).await
             }
-            Cluster::None => replication(first, account).await,
+            Cluster::None => replication(first, account, trust).await,
         }
     }
 
@@ -67,7 +68,7 @@ impl Topology {
 }
 
 /// A server without a cluster, its primary and all replicas.
-async fn replication(first: Facts, account: &Credentials) -> anyhow::Result<Topology> {
+async fn replication(first: Facts, account: &Credentials, trust: &Trust) -> anyhow::Result<Topology> {
     let mut remarks = Vec::new();
     if let Err(reason) = &first.sources {
         ensure!(
@@ -85,8 +86,8 @@ async fn replication(first: Facts, account: &Credentials) -> anyhow::Result<Topo
             grant_of(&first, &account.username)
         ));
     }
-    let known = climb(first, account).await?;
-    let known = replicas::below(known, account, &mut remarks).await?;
+    let known = climb(first, account, trust).await?;
+    let known = replicas::below(known, (account, trust), &mut remarks).await?;
     settle(known, remarks)
 }
 
@@ -100,11 +101,11 @@ fn grant_of(facts: &Facts, username: &str) -> String {
 }
 
 /// The server and those that it replicates from, the last one first.
-async fn climb(first: Facts, account: &Credentials) -> anyhow::Result<Vec<Facts>> {
+async fn climb(first: Facts, account: &Credentials, trust: &Trust) -> anyhow::Result<Vec<Facts>> {
     let mut known = vec![first];
     while let Some(source) = known[0].source().cloned() {
         ensure!(known.len() < MOST_SERVERS, "{} sources in a row have no end", known.len());
-        let above = source_of(&known[0], &source, account).await?;
+        let above = source_of(&known[0], &source, account, trust).await?;
         if known.iter().any(|facts| facts.identity == above.identity) {
             break;
         }
@@ -114,8 +115,15 @@ async fn climb(first: Facts, account: &Credentials) -> anyhow::Result<Vec<Facts>
 }
 
 /// The server from which `replica` replicates.
-async fn source_of(replica: &Facts, source: &Source, account: &Credentials) -> anyhow::Result<Facts> {
+async fn source_of(
+    replica: &Facts,
+    source: &Source,
+    account: &Credentials,
+    trust: &Trust,
+) -> anyhow::Result<Facts> {
     let seen_from_here = as_seen_from_here(replica, &source.address);
+    let others = trust.sort(vec![seen_from_here.clone()])?.others;
+    ensure!(others.is_empty(), "the primary of {} is needed: {}", replica.address, Trust::advice(&others));
     let found = Facts::ask(&seen_from_here, account).await.with_context(|| {
         format!(
             "the primary of {} cannot be examined: give --server the primary's address as seen from here",
@@ -177,7 +185,12 @@ fn names<'a>(servers: impl Iterator<Item = &'a Facts>) -> String {
 }
 
 /// The nodes of a Galera cluster. All of them accept writes, but two that write to the same rows fail.
-async fn galera(first: Facts, nodes: Vec<Address>, account: &Credentials) -> anyhow::Result<Topology> {
+async fn galera(
+    first: Facts,
+    nodes: Vec<Address>,
+    account: &Credentials,
+    trust: &Trust,
+) -> anyhow::Result<Topology> {
     ensure!(
         !first.is_read_only,
         "{} is read-only: give --server a node of the cluster that accepts writes",
@@ -189,7 +202,7 @@ async fn galera(first: Facts, nodes: Vec<Address>, account: &Credentials) -> any
          administrator sets them ONLINE when this one fails.",
         first.address
     )];
-    let others = members(&first, nodes, account, &mut remarks).await?;
+    let others = members(&first, nodes, (account, trust), &mut remarks).await?;
     let relation = if others.is_empty() { Relation::Alone } else { Relation::AllPrimaries };
     Ok(Topology { primary: first, others, relation, remarks })
 }
@@ -199,10 +212,10 @@ async fn group(
     first: Facts,
     addresses: Vec<Address>,
     has_several_primaries: bool,
-    account: &Credentials,
+    access: (&Credentials, &Trust),
 ) -> anyhow::Result<Topology> {
     let mut remarks = Vec::new();
-    let others = members(&first, addresses, account, &mut remarks).await?;
+    let others = members(&first, addresses, access, &mut remarks).await?;
     if has_several_primaries {
         remarks.push(format!(
             "{} is in a group with several primaries, and Narrows does not support Group Replication: it does not notice that a member \
@@ -226,14 +239,18 @@ async fn group(
 async fn members(
     first: &Facts,
     addresses: Vec<Address>,
-    account: &Credentials,
+    (account, trust): (&Credentials, &Trust),
     remarks: &mut Vec<String>,
 ) -> anyhow::Result<Vec<Facts>> {
     let addresses: Vec<Address> =
         addresses.iter().map(|other| as_seen_from_here(first, other)).take(MOST_SERVERS).collect();
+    let sorted = trust.sort(addresses)?;
+    if !sorted.others.is_empty() {
+        remarks.push(format!("A part of the cluster is left out: {}.", Trust::advice(&sorted.others)));
+    }
     let mut seen = BTreeSet::from([first.identity.clone()]);
     let mut others = Vec::new();
-    for (address, answer) in ask_all(addresses, account).await {
+    for (address, answer) in ask_all(sorted.trusted, account).await {
         match answer {
             Ok(facts) if seen.insert(facts.identity.clone()) => others.push(facts),
             Ok(_) => {}

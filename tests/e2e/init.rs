@@ -1,6 +1,7 @@
 //! `narrows init`: from one server and an account to a narrows.toml that works.
 
 mod clusters;
+mod ends;
 
 use std::fs;
 use std::net::TcpListener;
@@ -62,6 +63,18 @@ impl Place {
         assert_eq!(error.lines().count(), 1, "{error}");
         assert_eq!(self.files(), ["tmp"], "{error}");
         error
+    }
+
+    /// Runs it on a terminal, and types each answer after its prompt. Returns whether it succeeded, and what was shown.
+    fn type_answers(&self, steps: &[(&str, &str)], options: &[&str]) -> (bool, String) {
+        let steps = serde_json::to_string(steps).expect("text");
+        let mut command = Command::new("python3");
+        command.args(["-c", TYPIST, &steps, BINARY, "init", "--admin-listen"]);
+        command.arg(format!("127.0.0.1:{}", self.admin_port));
+        command.args(["--listen", &format!("127.0.0.1:{}", self.port)]).args(options);
+        command.current_dir(self.folder.path()).env_remove("NARROWS_LOG");
+        let output = command.env("TMPDIR", self.folder.file("tmp")).output().expect("python3 is installed");
+        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
     }
 
     /// The files in the folder; nothing may be left in its temporary folder.
@@ -376,30 +389,6 @@ fn a_replica_that_accepts_writes_gets_none() {
     assert_eq!((ports(&mut admin, 10), ports(&mut admin, 20)), (vec![primary.port], vec![replica.port]));
 }
 
-#[test]
-fn a_signal_leaves_nothing() {
-    let (place, server) = (Place::new(), ServerOptions::new(Flavour::MariaDb).start());
-    let server_address = format!("127.0.0.1:{}", server.port());
-    let arguments = ["--yes", "--server", &server_address, "--user", "sbtest", "--password", "sbtest"];
-    let trial_begins =
-        || fs::read_dir(place.folder.file("tmp")).is_ok_and(|mut entries| entries.next().is_some());
-    // It may have ended before the signal.
-    for _ in 0..10 {
-        let mut command = place.command(&[&arguments[..], &["--force"]].concat());
-        command.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut process = Process::spawn(command).expect("the program starts");
-        wait_until("the trial begins", || trial_begins() || process.try_wait().is_some());
-        process.signal(libc::SIGINT);
-        let status = process.wait_for(Duration::from_secs(20)).expect("it ends");
-        if !status.success() {
-            assert_eq!(place.files(), ["tmp"]);
-            return;
-        }
-        fs::remove_file(place.folder.file("narrows.toml")).expect("it was written");
-    }
-    panic!("it always ends before the signal");
-}
-
 /// Types answers on a pseudo-terminal: each after its prompt has been seen. Prints what was shown.
 pub const TYPIST: &str = r#"
 import json, os, pty, select, sys, time
@@ -455,18 +444,8 @@ fn on_a_terminal_each_answer_is_checked_and_asked_for_again() {
         ("to the replicas? [Y/n]: ", ""),
         ("Run them on ", "y"),
     ];
-    let steps = serde_json::to_string(&steps).expect("text");
-    let mut command = Command::new("python3");
-    command.args(["-c", TYPIST, &steps, BINARY, "init", "--admin-listen"]);
-    command.arg(format!("127.0.0.1:{}", place.admin_port));
-    command.args(["--listen", &format!("127.0.0.1:{}", place.port)]);
-    command
-        .current_dir(place.folder.path())
-        .env_remove("NARROWS_LOG")
-        .env("TMPDIR", place.folder.file("tmp"));
-    let output = command.output().expect("python3 is installed");
-    let shown = text(&output.stdout);
-    assert!(output.status.success(), "{shown}{}", text(&output.stderr));
+    let (is_success, shown) = place.type_answers(&steps, &[]);
+    assert!(is_success, "{shown}");
     for refusal in
         ["\"port\" is not a port", "nothing listens on", "expected numbers from 1 to 2", "refuses 'sbtest'"]
     {

@@ -71,6 +71,62 @@ fn of_a_galera_cluster_one_node_is_used_and_the_others_are_in_reserve() {
     assert_eq!((ports(&mut admin, 10), ports(&mut admin, 20)), (vec![nodes[1].port()], vec![]));
 }
 
+/// Two nodes of a Galera cluster: the given one, and one on what looks like another machine.
+fn with_a_stranger() -> (Vec<FakeMysql>, String) {
+    let nodes: Vec<FakeMysql> = (0..2).map(|_| FakeMysql::start(Conversation::new())).collect();
+    // It leads to this machine, and is not its loopback.
+    let stranger = format!("0.0.0.0:{}", nodes[1].port());
+    let all = format!("127.0.0.1:{},{stranger}", nodes[0].port());
+    for (number, node) in nodes.iter().enumerate() {
+        let status = pairs(&[("wsrep_cluster_size", "2"), ("wsrep_incoming_addresses", &all)]);
+        node.say(server(number, "OFF", &status));
+    }
+    (nodes, stranger)
+}
+
+#[test]
+fn a_machine_that_nobody_has_named_does_not_get_the_password() {
+    let (nodes, stranger) = with_a_stranger();
+    let place = Place::new();
+    let said = place.init_well(nodes[0].port(), "app", &[]);
+    let advice = format!(
+        "{stranger} is named by your servers and not by you, and did not get the password. If they are yours, give \
+         --server {stranger}, or --trust-discovered for all"
+    );
+    assert!(said.contains(&advice), "{said}");
+    assert_eq!(nodes[1].connections(), 0, "{said}");
+    assert_eq!(place.toml().matches("[[mysql_servers]]").count(), 1, "{}", place.toml());
+}
+
+#[test]
+fn a_machine_that_is_named_or_trusted_gets_the_password() {
+    let (nodes, stranger) = with_a_stranger();
+    for options in [&["--trust-discovered"][..], &["--server", &stranger]] {
+        let place = Place::new();
+        let said = place.init_well(nodes[0].port(), "app", options);
+        assert!(!said.contains("did not get the password"), "{options:?}: {said}");
+        assert_eq!(place.toml().matches("[[mysql_servers]]").count(), 2, "{}", place.toml());
+    }
+    assert!(nodes[1].connections() >= 2);
+}
+
+#[test]
+fn on_a_terminal_other_machines_are_shown_before_they_get_the_password() {
+    let (nodes, stranger) = with_a_stranger();
+    for (answers, servers) in [(&["perhaps", "n"][..], 1), (&["y"], 2)] {
+        let (place, before) = (Place::new(), nodes[1].connections());
+        let question = "with the same password? (y or n): ";
+        let steps: Vec<(&str, &str)> = answers.iter().map(|answer| (question, *answer)).collect();
+        let address = format!("127.0.0.1:{}", nodes[0].port());
+        let account = ["--user", "app", "--password", "app", "--app-user", "app", "--app-password", "app"];
+        let options = [&["--server", &address][..], &account].concat();
+        let (_, shown) = place.type_answers(&steps, &options);
+        assert!(shown.contains(&format!("which you have not named:\r\n  {stranger}\r\n")), "{shown}");
+        assert_eq!(shown.contains("a machine that is not yours would learn"), servers == 1, "{shown}");
+        assert_eq!(nodes[1].connections() > before, servers == 2, "{shown}");
+    }
+}
+
 #[test]
 fn a_group_with_one_primary_is_followed_by_read_only() {
     let members = three();
