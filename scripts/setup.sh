@@ -2,7 +2,7 @@
 # setup.sh [what...]
 # Installs what is missing on a Debian machine, with apt as root or through sudo; quick when all is there.
 #   rust     a stable Rust toolchain, a C compiler and linker
-#   servers  MariaDB (server and client), for the sandbox
+#   servers  MariaDB (server and client), for the sandbox; Galera and rsync, for tests
 #   load     sysbench and HAProxy, for the demo and the benches; valgrind, which counts instructions
 #   drivers  the drivers that tests connect with, into target/drivers
 #   compat   what the suites of make compat need that drivers does not install
@@ -80,6 +80,9 @@ install_servers() {
   [ -x /usr/sbin/mariadbd ] || packages mariadb-server
   # The documents have examples with certificates.
   command_or_package openssl openssl
+  # A Galera cluster, for tests.
+  [ -e /usr/lib/galera/libgalera_smm.so ] || packages galera-4
+  command_or_package rsync rsync
   command_or_package mariadb mariadb-client
 }
 

@@ -2,6 +2,7 @@
 
 mod clusters;
 mod ends;
+mod transcript;
 
 use std::fs;
 use std::net::TcpListener;

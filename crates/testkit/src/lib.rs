@@ -11,6 +11,7 @@
 
 mod certificates;
 mod client;
+mod cluster;
 mod fake;
 mod folder;
 mod namespace;
@@ -23,6 +24,7 @@ mod wait;
 
 pub use certificates::{Authority, Certificate, Validity};
 pub use client::{Answer, Login, RawClient, TlsClient, tls_client};
+pub use cluster::Cluster;
 pub use fake::{Conversation, FakeMysql, Move, Received};
 pub use folder::TempFolder;
 pub use namespace::Namespace;

@@ -67,18 +67,33 @@ pub struct ServerOptions {
     pub statements: Vec<String>,
     /// The network namespace it runs in, by name.
     namespace: Option<String>,
+    /// Whether it begins with an empty data folder, which a cluster fills.
+    is_without_data: bool,
 }
 
 impl ServerOptions {
     /// The options of an ordinary server.
     pub fn new(flavour: Flavour) -> ServerOptions {
-        ServerOptions { flavour, options: Vec::new(), statements: Vec::new(), namespace: None }
+        ServerOptions {
+            flavour,
+            options: Vec::new(),
+            statements: Vec::new(),
+            namespace: None,
+            is_without_data: false,
+        }
     }
 
     /// Adds a command line option.
     #[must_use]
     pub fn option(mut self, option: &str) -> ServerOptions {
         self.options.push(option.to_owned());
+        self
+    }
+
+    /// Starts it without data, to receive those of a cluster.
+    #[must_use]
+    pub fn without_data(mut self) -> ServerOptions {
+        self.is_without_data = true;
         self
     }
 
@@ -135,7 +150,10 @@ impl RealServer {
 
     fn start(options: ServerOptions) -> RealServer {
         let folder = TempFolder::new("server");
-        copy_folder(template(options.flavour), &folder.file("data"));
+        match options.is_without_data {
+            true => make_folder_for_a_copy(&folder.file("data")),
+            false => copy_folder(template(options.flavour), &folder.file("data")),
+        }
         // Each server in a replication setup creates its own accounts, which are not replicated.
         let statements = std::iter::once("SET sql_log_bin = 0".to_owned())
             .chain(account_statements("root", ""))
@@ -314,6 +332,10 @@ fn start_command(options: &ServerOptions, folder: &TempFolder, port: u16) -> Com
     let log =
         fs::OpenOptions::new().create(true).append(true).open(folder.file("log")).expect("open the log");
     command.args(&options.options).stdin(Stdio::null());
+    if options.options.iter().any(|option| option == "--wsrep-on=1") {
+        // What the other nodes show, which have no other way to know the port.
+        command.arg(format!("--wsrep-node-incoming-address=127.0.0.1:{port}"));
+    }
     command.stdout(log.try_clone().expect("a file descriptor")).stderr(log);
     command
 }
@@ -419,6 +441,16 @@ fn initialise_mysql9(folder: &Path) {
 fn run(mut command: Command) {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// A folder that another server's rsync may fill: if root runs its daemon, it works as nobody.
+fn make_folder_for_a_copy(folder: &Path) {
+    const NOBODY: u32 = 65_534;
+    fs::create_dir(folder).expect("a folder of ours");
+    // SAFETY: geteuid has no preconditions.
+    if unsafe { libc::geteuid() } == 0 {
+        std::os::unix::fs::chown(folder, Some(NOBODY), Some(NOBODY)).expect("root may do this");
+    }
 }
 
 fn copy_folder(from: &Path, to: &Path) {
