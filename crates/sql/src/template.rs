@@ -78,7 +78,7 @@ impl Template<'_> {
     }
 
     /// The number at `at`, possibly with decimals. What continues like a word or another number stays. Returns whether a word
-    /// goes on after it, and where it ends.
+    /// continues after it, and where it ends.
     #[inline]
     fn number(&mut self, at: usize) -> (bool, usize) {
         let follows = |at: usize| self.text.get(at).copied();
