@@ -10,6 +10,7 @@ mod instructions;
 mod load;
 mod mock_server;
 mod peers;
+mod pipelining;
 mod process;
 mod publish;
 mod restart;
@@ -72,6 +73,8 @@ enum Command {
     Publish(publish::PublishFlags),
     /// What a statement costs in instructions, counted by valgrind.
     Instructions(instructions::InstructionsFlags),
+    /// What it would bring to send statements on a connection before the answers to earlier ones.
+    Pipelining(pipelining::PipeliningFlags),
     /// What TLS costs: a point select with and without it, and a connect compared with HAProxy's
     Tls(tls::TlsFlags),
 }
@@ -132,6 +135,7 @@ fn main() -> ExitCode {
         Command::Slap(flags) => slap::run(&flags),
         Command::Instructions(flags) => instructions::run(&flags),
         Command::Publish(flags) => publish::run(&flags),
+        Command::Pipelining(flags) => pipelining::run(&flags),
         Command::Tls(flags) => tls::run(&flags),
     };
     match outcome {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use mio::{Events, Interest, Poll, Token};
 
 pub use self::report::{Report, Tally};
-use self::response::{Response, Step};
+pub use self::response::{Response, Step};
 use crate::codec::{
     Greeting, HEADER, NATIVE_PASSWORD, Walker, capability, error_text, native_scramble, put_packet,
     whole_packet, write_login,
