@@ -13,6 +13,7 @@ use crate::instance::Instance;
     name = "narrows",
     about = "A MySQL-protocol proxy: routes by rules, multiplexes safely, says why.",
     after_help = AFTER_HELP,
+    version = env!("CARGO_PKG_VERSION"),
     disable_version_flag = true,
     args_conflicts_with_subcommands = true
 )]
@@ -52,6 +53,19 @@ pub enum Verb {
     },
     /// Connect and disconnect at a given rate, and report refused connections and how long connects took
     ConnectSpeed(crate::connect_speed::ConnectSpeedArgs),
+    /// Find out whether a Narrows answers: for health checks
+    Ping(crate::ping::PingArgs),
+    /// Print the completions of a shell
+    Completions {
+        /// The shell
+        shell: crate::manual::Shell,
+    },
+    /// Write the manual pages of all subcommands
+    #[command(hide = true)]
+    GenerateManual {
+        /// The folder to write them to
+        folder: PathBuf,
+    },
     /// Write the documentation pages that are generated from the tables of variables and columns
     #[command(hide = true)]
     GenerateDocs {

@@ -1,9 +1,11 @@
-//! Which Narrows a subcommand is about: by its data folder, or by its configuration file.
+//! The options that name a Narrows: by its configuration file, or by its data folder.
 
 use std::path::PathBuf;
 
+use narrows_control::store::Listening;
+
 use crate::flags::Run;
-use crate::launch::Launch;
+use crate::launch::{Launch, load};
 
 /// Which running Narrows is meant.
 #[derive(Debug, clap::Args)]
@@ -36,6 +38,16 @@ impl Instance {
         let launch = self.launch()?;
         launch.make_new_datadir()?;
         Ok(launch.datadir)
+    }
+
+    /// Where it listens: what is saved in its data folder, or in its file if nothing is saved yet.
+    ///
+    /// # Errors
+    /// A configuration that cannot be started; a database that cannot be read.
+    pub fn listening(self) -> anyhow::Result<Listening> {
+        let launch = self.launch()?;
+        let file = launch.file.as_deref().map(load).transpose()?;
+        Ok(Listening::read(&launch.datadir, &file.unwrap_or_default().variables)?)
     }
 
     fn launch(self) -> anyhow::Result<Launch> {

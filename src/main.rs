@@ -14,20 +14,24 @@ mod last_words;
 mod launch;
 mod line;
 mod log_file;
+mod manual;
 mod one_line;
+mod password;
+mod ping;
 mod reason;
 mod resources;
 mod sandbox;
 mod serve;
 mod signals;
 mod supervisor;
+mod version;
 
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use narrows_control::config_file;
 use narrows_control::docs;
 use tracing::{info, warn};
@@ -60,11 +64,14 @@ fn act(cli: Cli) -> anyhow::Result<ExitCode> {
         None if !cli.run.version => return run(&cli.run),
         Some(Verb::Import(args)) => import::run(*args)?,
         Some(Verb::GenerateDocs { folder }) => generate_docs(&folder)?,
+        Some(Verb::GenerateManual { folder }) => manual::write(&Cli::command(), &folder)?,
+        Some(Verb::Completions { shell }) => print_lines(&manual::completions(&Cli::command(), shell))?,
         Some(Verb::Init(args)) => init::run(&args)?,
         Some(Verb::RemoveAtEnd { folder }) => init::remains::remove_at_end(&folder)?,
         Some(Verb::Sandbox(args)) => sandbox::run(args)?,
+        Some(Verb::Ping(args)) => print_lines(&ping::run(args)?)?,
         Some(Verb::Upgrade(place)) => print_lines(&supervisor::upgrade::ask(&place.datadir()?)?)?,
-        None => print_lines(&format!("Narrows version {}\n", env!("CARGO_PKG_VERSION")))?,
+        None => print_lines(&version::line())?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -103,7 +110,7 @@ fn run(flags: &Run) -> anyhow::Result<ExitCode> {
     let launch = Launch::read(flags)?;
     launch.make_datadir()?;
     let log = log_file::open_log(launch.log.as_deref())?;
-    info!(version = env!("CARGO_PKG_VERSION"), "starting");
+    info!(version = env!("CARGO_PKG_VERSION"), commit = version::COMMIT, "starting");
     match &launch.file {
         Some(path) => info!(file = %path.display(), "configuration read"),
         None => warn!(searched = ?config_file::SEARCHED, "no configuration file: the defaults apply"),

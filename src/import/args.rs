@@ -3,16 +3,16 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use narrows_control::monitor::plan::Address;
 
 use super::admin_port::Layer;
 use crate::init::address;
-use crate::init::args::{from_environment, from_file};
 use crate::init::dialogue::Dialogue;
 use crate::init::screen::Screen;
 use crate::init::visit::Credentials;
 use crate::instance::Instance;
+use crate::password::Password;
 
 /// Imports ProxySQL's configuration, and says what becomes of it.
 #[derive(Debug, clap::Args)]
@@ -27,15 +27,9 @@ pub struct ImportArgs {
     /// Administrator's account there
     #[arg(long, value_name = "NAME", default_value = "admin", requires = "from")]
     user: String,
-    /// Its password; on a terminal it is asked for
-    #[arg(long, value_name = "TEXT", requires = "from")]
-    password: Option<String>,
-    /// Environment variable that has its password
-    #[arg(long, value_name = "VARIABLE", requires = "from", conflicts_with = "password")]
-    password_env: Option<String>,
-    /// File whose first line is its password
-    #[arg(long, value_name = "FILE", requires = "from", conflicts_with_all = ["password", "password_env"])]
-    password_file: Option<PathBuf>,
+    /// On a terminal it is asked for if it is not given.
+    #[command(flatten)]
+    password: Password,
     /// Read what runs there, which leaves out inactive rows, and not what is in memory
     #[arg(long, requires = "from")]
     runtime: bool,
@@ -76,6 +70,15 @@ impl ImportArgs {
         }
     }
 
+    /// Options that have no effect together.
+    ///
+    /// # Errors
+    /// A password, and nobody to give it to.
+    pub fn check(&self) -> anyhow::Result<()> {
+        ensure!(self.from.is_some() || !self.password.is_given(), "a password is for --from HOST:PORT");
+        Ok(())
+    }
+
     /// Where to import to; creates the data folder.
     ///
     /// # Errors
@@ -98,11 +101,9 @@ impl ImportArgs {
     /// # Errors
     /// No password, and no terminal to ask for it.
     pub fn account(&self) -> anyhow::Result<Credentials> {
-        let password = match (&self.password, &self.password_env, &self.password_file) {
-            (Some(password), ..) => password.clone(),
-            (_, Some(variable), _) => from_environment(variable)?,
-            (.., Some(file)) => from_file(file)?,
-            _ => self.asked_for()?,
+        let password = match self.password.read()? {
+            Some(password) => password,
+            None => self.asked_for()?,
         };
         Ok(Credentials { username: self.user.clone(), password })
     }

@@ -25,6 +25,7 @@ use report::Written;
 /// # Errors
 /// What prevents it; then nothing is written.
 pub fn run(args: ImportArgs) -> anyhow::Result<()> {
+    args.check()?;
     remains::removed_on_signals()?;
     let destination = args.output.clone().map(|path| Destination { path, replaces: args.force });
     destination.as_ref().map_or(Ok(()), Destination::check)?;

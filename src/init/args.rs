@@ -1,12 +1,12 @@
 //! What the command line of `narrows init` says.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::ensure;
 use narrows_control::monitor::plan::Address;
 
 use super::address;
+use crate::password::{Password, from_environment, from_file};
 
 /// Finds out what servers there are and writes the narrows.toml that fits them.
 #[derive(Debug, clap::Args)]
@@ -29,15 +29,8 @@ pub struct InitArgs {
     /// Account with which all servers are examined; it should see replication and may read mysql.user
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
-    /// Its password
-    #[arg(long, value_name = "TEXT")]
-    password: Option<String>,
-    /// Environment variable that has its password
-    #[arg(long, value_name = "VARIABLE", conflicts_with = "password")]
-    password_env: Option<String>,
-    /// File whose first line is its password
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["password", "password_env"])]
-    password_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub password: Password,
     /// Account of an application, which will connect to Narrows; may be repeated
     ///
     /// Its password is that of the option with the same position among the --app-password options. Without a password,
@@ -80,19 +73,6 @@ pub struct InitArgs {
 }
 
 impl InitArgs {
-    /// The password of the account that examines the servers; `None` if none is given.
-    ///
-    /// # Errors
-    /// A variable or a file that cannot be read.
-    pub fn password(&self) -> anyhow::Result<Option<String>> {
-        Ok(match (&self.password, &self.password_env, &self.password_file) {
-            (Some(password), ..) => Some(password.clone()),
-            (_, Some(variable), _) => Some(from_environment(variable)?),
-            (.., Some(file)) => Some(from_file(file)?),
-            _ => None,
-        })
-    }
-
     /// The accounts of applications, each with its password if one is given.
     ///
     /// # Errors
@@ -114,32 +94,6 @@ impl InitArgs {
         Ok(self.app_user.iter().map(|name| (name.clone(), passwords.next())).collect())
     }
 }
-
-/// The password in an environment variable.
-///
-/// # Errors
-/// There is no such variable.
-pub fn from_environment(variable: &str) -> anyhow::Result<String> {
-    match std::env::var(variable) {
-        Ok(password) => Ok(password),
-        Err(_) => bail!("the environment variable {variable} is not set: export it, or use another option"),
-    }
-}
-
-/// The password in the first line of a file.
-///
-/// # Errors
-/// A file that cannot be read.
-pub fn from_file(file: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
-    std::fs::File::open(file)
-        .and_then(|opened| opened.take(LONGEST_FILE).read_to_string(&mut text))
-        .with_context(|| format!("the password cannot be read from {}", file.display()))?;
-    Ok(text.lines().next().unwrap_or_default().to_owned())
-}
-
-/// The most bytes that are read of a file with a password in its first line.
-const LONGEST_FILE: u64 = 1 << 16;
 
 const AFTER_HELP: &str = "\
 On a terminal it asks for everything that is not given. A script gives --yes, --server and --user, and a password:

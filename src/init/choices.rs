@@ -57,7 +57,7 @@ impl Chooser<'_> {
                 let (server, user) = (self.args.server.first().cloned(), self.args.user.clone());
                 let server = server.context("--server is missing")?;
                 let username = user.context("--user is missing")?;
-                let password = self.args.password()?.context(
+                let password = self.args.password.read()?.context(
                     "the account's password is missing: give --password, --password-env or --password-file",
                 )?;
                 (server, Credentials { username, password })
@@ -73,7 +73,7 @@ impl Chooser<'_> {
     /// Asks for a server and an account until the login succeeds.
     fn first_login(&self, dialogue: Dialogue) -> anyhow::Result<(Address, Credentials)> {
         let (mut server, mut user) = (self.args.server.first().cloned(), self.args.user.clone());
-        let mut given = self.args.password()?;
+        let mut given = self.args.password.read()?;
         loop {
             let address = match server.take() {
                 Some(address) => address,

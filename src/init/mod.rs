@@ -5,7 +5,7 @@
 
 mod accounts;
 pub mod address;
-pub mod args;
+mod args;
 mod choices;
 pub mod destination;
 pub mod dialogue;

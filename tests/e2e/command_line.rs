@@ -48,7 +48,54 @@ impl Drop for TemporaryFile {
 fn tells_its_version() {
     let output = narrows(&["--version"]);
     assert!(output.status.success());
-    assert_eq!(stdout(&output), concat!("Narrows version ", env!("CARGO_PKG_VERSION"), "\n"));
+    let text = stdout(&output);
+    let expected = concat!("Narrows version ", env!("CARGO_PKG_VERSION"), " (commit ");
+    let (commit, rest) = text.strip_prefix(expected).and_then(|rest| rest.split_once(", ")).expect(&text);
+    assert!(commit == "unknown" || commit.len() >= 7, "{text}");
+    let (_profile, target) = rest.split_once(", ").expect(&text);
+    assert!(target.ends_with("-linux-gnu)\n") || target.ends_with("-linux-musl)\n"), "{text}");
+    assert_eq!(text.lines().count(), 1);
+}
+
+#[test]
+fn shells_complete_what_is_not_hidden() {
+    for (shell, check) in [("bash", Some("bash")), ("zsh", None), ("fish", None)] {
+        let output = narrows(&["completions", shell]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let script = stdout(&output);
+        for shown in ["connect-speed", "ping", "no-monitor", "timeout"] {
+            assert!(script.contains(shown), "{shell}: {shown}");
+        }
+        for hidden in ["worker", "generate-docs", "generate-manual", "idle-threads"] {
+            assert!(!script.contains(hidden), "{shell}: {hidden}");
+        }
+        if let Some(check) = check {
+            let file = TemporaryFile::with(&format!("completions.{shell}"), &script);
+            let status = Command::new(check).args(["-n", file.path()]).status().expect("a shell");
+            assert!(status.success());
+        }
+    }
+    assert_eq!(narrows(&["completions", "powershell"]).status.code(), Some(2));
+}
+
+#[test]
+fn manual_pages_describe_what_is_not_hidden() {
+    let folder = TempFolder::new("manual");
+    let write = || narrows(&["generate-manual", folder.path().to_str().expect("a path in UTF-8")]);
+    assert!(write().status.success());
+    let entries = std::fs::read_dir(folder.path()).expect("a folder").flatten();
+    let names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    for page in ["narrows.1", "narrows-check.1", "narrows-init.1", "narrows-ping.1"] {
+        assert!(names.iter().any(|name| name == page), "{page}: {names:?}");
+    }
+    assert!(!names.iter().any(|name| name.contains("worker") || name.contains("generate")), "{names:?}");
+    let page = || std::fs::read_to_string(folder.file("narrows.1")).expect("a page");
+    let first = page();
+    assert!(first.contains("no\\-monitor") && !first.contains("idle"), "{first}");
+    assert!(write().status.success() && page() == first, "the same program writes the same page");
+    let missing = narrows(&["generate-manual", "/nonexistent/folder"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(stderr(&missing).contains("/nonexistent/folder"), "{}", stderr(&missing));
 }
 
 #[test]

@@ -34,6 +34,7 @@ mod model;
 mod monitor;
 mod operators;
 mod panics;
+mod ping;
 mod prepared;
 mod recorded;
 mod refusals;

@@ -22,6 +22,19 @@ pub enum ReadError {
     Malformed(#[from] Malformed),
 }
 
+impl ReadError {
+    /// Whether the peer has disconnected, in order or not.
+    pub fn is_disconnect(&self) -> bool {
+        match self {
+            ReadError::Closed => true,
+            ReadError::Io(error) => {
+                matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)
+            }
+            ReadError::Malformed(_) => false,
+        }
+    }
+}
+
 /// Waits until a whole packet of at most `limit` bytes is at the front of `buffer`; returns its header. The caller
 /// consumes it.
 ///

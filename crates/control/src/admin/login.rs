@@ -35,6 +35,9 @@ pub struct Login {
 /// Why a login failed; the client has been sent an error, if possible.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
+    /// The client disconnected after the greeting, as health checks do.
+    #[error("the client has sent nothing")]
+    NothingSent,
     /// No packet was received.
     #[error(transparent)]
     Read(#[from] ReadError),
@@ -158,7 +161,12 @@ async fn hello(
 ) -> Result<(Stream, Header, HandshakeResponse), LoginError> {
     let mut expected = 1;
     loop {
-        let header = read_packet(&stream, input, LOGIN_PACKET).await?;
+        let header = match read_packet(&stream, input, LOGIN_PACKET).await {
+            Err(error) if expected == 1 && input.filled().is_empty() && error.is_disconnect() => {
+                return Err(LoginError::NothingSent);
+            }
+            read => read?,
+        };
         let sequence = header.sequence.wrapping_add(1);
         if header.sequence != expected {
             let text = "Got packets out of order".to_owned();

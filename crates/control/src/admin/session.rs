@@ -16,7 +16,7 @@ use narrows_wire::{Command, Errno};
 use super::answer::{put_eof, put_ok, put_refusal, send_rows};
 use super::budget::Share;
 use super::door::Door;
-use super::login::{Claim, Login, authenticate, log_in, send_ok};
+use super::login::{Claim, Login, LoginError, authenticate, log_in, send_ok};
 use super::logins;
 use super::reply::Reply;
 use super::request::{Caller, Request};
@@ -65,6 +65,10 @@ impl Session {
                     is_checked: false,
                 };
                 Some(Session { door, stream, input, login, caller, place })
+            }
+            Ok(Err(LoginError::NothingSent)) => {
+                tracing::debug!(client = peer.0, port = peer.1, "disconnected without a login");
+                None
             }
             failed => {
                 let error = failed.map_or_else(

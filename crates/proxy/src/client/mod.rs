@@ -70,6 +70,9 @@ enum LoginError {
     /// Closed without an error.
     #[error("{0}")]
     Closed(&'static str),
+    /// It disconnected after the greeting, as health checks do.
+    #[error("the client has sent nothing")]
+    NothingSent,
     #[error("{0}: {1}")]
     Refused(Errno, String),
 }
@@ -107,6 +110,11 @@ pub async fn accept(
         }
         Err(error) => {
             count_failure(worker, &error);
+            if matches!(error, LoginError::NothingSent) {
+                // There may be one every second, and it is no attempt to log in.
+                tracing::debug!(client = peer.0, port = peer.1, "disconnected without a login");
+                return None;
+            }
             if !matches!(error, LoginError::Closed(_)) {
                 hosts.failed(variables, &peer.0);
             }
@@ -260,7 +268,12 @@ async fn hello(
 ) -> Result<(Stream, Header, HandshakeResponse), LoginError> {
     let mut expected = 1;
     loop {
-        let header = read_packet(&stream, input, LOGIN_PACKET).await?;
+        let header = match read_packet(&stream, input, LOGIN_PACKET).await {
+            Err(error) if expected == 1 && input.filled().is_empty() && error.is_disconnect() => {
+                return Err(LoginError::NothingSent);
+            }
+            read => read?,
+        };
         let sequence = header.sequence.wrapping_add(1);
         if header.sequence != expected {
             let text = "Got packets out of order".to_owned();

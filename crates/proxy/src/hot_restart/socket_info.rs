@@ -88,10 +88,10 @@ fn option<const N: usize>(socket: RawFd, level: i32, name: i32, value: &mut [u8;
     if done == 0 { Ok(length as usize) } else { Err(io::Error::last_os_error()) }
 }
 
-fn queue(socket: RawFd, of: libc::c_ulong) -> Option<u64> {
+fn queue(socket: RawFd, of: libc::Ioctl) -> Option<u64> {
     let mut count: libc::c_int = 0;
     // SAFETY: both requests write one int.
-    let done = unsafe { libc::ioctl(socket, of as _, &mut count) };
+    let done = unsafe { libc::ioctl(socket, of, &mut count) };
     (done == 0).then(|| u64::try_from(count).ok())?
 }
 
