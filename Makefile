@@ -57,6 +57,11 @@ deb: release ## The Debian package, into target/debian, and its check: installed
 	scripts/deb.sh
 	scripts/deb-test.sh
 
+package: release ## All that is released, into target/package: packages, an archive, an image, checksums; and its checks.
+	scripts/setup.sh servers drivers deb package
+	scripts/package.sh
+	scripts/package-test.sh
+
 fuzz: ## Every fuzz target for FUZZ_SECONDS (30) seconds each.
 	scripts/fuzz.sh
 
@@ -68,4 +73,4 @@ docs: ## The API documentation, into target/doc.
 	scripts/setup.sh rust
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
-.PHONY: help check test model compat demo bench bench-quick instructions release deb fuzz book docs
+.PHONY: help check test model compat demo bench bench-quick instructions release deb package fuzz book docs

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 die() { echo "deb-test: $*" >&2; exit 1; }
 
-package=$(ls -t target/debian/narrows_*.deb 2> /dev/null | head -n 1)
+package=$(ls -t target/debian/narrows_*_"$(dpkg --print-architecture)".deb 2> /dev/null | head -n 1)
 [ -n "$package" ] || die "no package in target/debian: run scripts/deb.sh"
 
 if [ "${1:-}" != inside ]; then
@@ -45,6 +45,20 @@ password=$(sed -n 's/^admin_credentials = "admin:\(.*\)"$/\1/p' /etc/narrows/nar
 [ "${#password}" = 36 ] || die "the administrator has no password of its own: $password"
 systemd-analyze verify /usr/lib/systemd/system/narrows.service /usr/lib/systemd/system/narrows.socket
 narrows check /etc/narrows/narrows.toml
+for page in narrows narrows-ping narrows-check; do
+  # The overlay has this machine's settings, which may leave out manual pages.
+  [ -e /usr/share/man/man1/$page.1.gz ] || { dpkg -c /narrows.deb | grep -q "/man1/$page.1.gz" || die "no manual page: $page"; }
+  dpkg --fsys-tarfile /narrows.deb | tar -xO ./usr/share/man/man1/$page.1.gz | gzip -d > /page.1
+  MANWIDTH=80 man --warnings -l /page.1 2>&1 > /page.txt | grep . && die "the manual page $page is not in order"
+  grep -q -i "^$page(1)" /page.txt || die "the manual page $page is empty"
+done
+# A shell offers what begins with what is typed.
+offered=$(bash -c '. /usr/share/bash-completion/completions/narrows; COMP_WORDS=(narrows pi); COMP_CWORD=1; _narrows narrows pi narrows; echo "${COMPREPLY[*]}"')
+[ "$offered" = ping ] || die "bash completes narrows pi to: $offered"
+for file in zsh/vendor-completions/_narrows fish/vendor_completions.d/narrows.fish; do
+  [ -s /usr/share/$file ] || die "no completions: $file"
+done
+touch /begun
 
 # This machine's ports may be taken.
 sed -i "s/^interfaces = .*/interfaces = \"127.0.0.1:$PORT\"/; s/^mysql_ifaces = .*/mysql_ifaces = \"127.0.0.1:$ADMIN\"/" /etc/narrows/narrows.toml
@@ -54,6 +68,14 @@ setpriv --reuid narrows --regid narrows --clear-groups -- $(value ExecStart) < /
 supervisor=$!
 until_true grep -q ' serving interfaces=' /narrows.log
 narrows connect-speed -u app -p app -P "$PORT" -c 100 > /dev/null || die "it does not serve"
+
+narrows ping | grep -q answers || die "narrows ping does not find it"
+as_service narrows ping --admin --user admin --password "$password" > /dev/null || die "the administrator cannot log in"
+# Everything that it writes is in its data folder, which nobody else may read.
+written=$(find / -xdev -newer /begun -type f ! -path '/narrows.log' ! -path '/etc/narrows/narrows.toml' ! -path '/var/lib/narrows/*' \
+  ! -path '/proc/*' ! -path '/dev/*' ! -path '/tmp/*' -user narrows)
+[ -z "$written" ] || die "it has written files of its own elsewhere: $written"
+[ -e /var/lib/narrows/narrows.db ] || die "it has written nothing to its data folder"
 
 echo "upgrading while clients connect"
 narrows connect-speed -u app -p app -P "$PORT" -c 2000 -t 4 -i 2000 --json > /connects.json &

@@ -8,6 +8,8 @@
 #   compat   what the suites of make compat need that drivers does not install
 #   mysql9   MySQL 9 of Debian sid, into /opt/mysql9
 #   deb      what the Debian package is made and checked with
+#   package  what the other packages, the archive and the image are made and checked with: two more Rust targets, C compilers
+#            for them, tools for images, an emulator
 #   profile  what releases are optimised for their profile with
 #   fuzz     nightly Rust and cargo-fuzz
 #   book     mdBook, into target/tools, and Node.js, which runs the book's search in its check
@@ -112,6 +114,7 @@ install_drivers() {
   install_toolchains
   packages php-cli php-mysql ruby ruby-mysql2 ruby-activerecord
   tests/drivers/install.sh
+  tests/manifests/install.sh
 }
 
 install_compat() {
@@ -126,7 +129,19 @@ install_mysql9() {
   fi
 }
 
-install_deb() { packages dpkg-dev binutils systemd adduser; }
+install_deb() { packages dpkg-dev binutils systemd adduser man-db; }
+
+install_package() {
+  install_rust
+  command -v rustup > /dev/null || die "the targets musl and arm64 are components of rustup's toolchains, and there is no rustup"
+  rustup target add x86_64-unknown-linux-musl aarch64-unknown-linux-gnu
+  command_or_package musl-gcc musl-tools
+  command_or_package aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+  packages libc6-dev-arm64-cross
+  command_or_package qemu-aarch64-static qemu-user-static
+  command_or_package bwrap bubblewrap
+  command_or_package skopeo skopeo
+}
 
 install_profile() {
   install_rust
@@ -152,7 +167,7 @@ install_book() {
 [ $# -gt 0 ] || set -- rust servers load
 for what in "$@"; do
   case $what in
-    rust | servers | load | drivers | compat | mysql9 | deb | profile | fuzz | book) "install_$what" ;;
+    rust | servers | load | drivers | compat | mysql9 | deb | package | profile | fuzz | book) "install_$what" ;;
     *) die "unknown: $what; see the head of $0" ;;
   esac
 done
