@@ -29,6 +29,7 @@ mod init;
 mod internal_session;
 mod kills;
 mod leftovers;
+mod manifests;
 mod metadata;
 mod model;
 mod monitor;
