@@ -4,7 +4,9 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::time::Duration;
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -122,9 +124,10 @@ impl Channel {
     /// Connects to a worker process that listens at `path`.
     ///
     /// # Errors
-    /// The error of `connect(2)`.
-    pub fn connect(path: &Path) -> io::Result<Channel> {
+    /// The error of `connect(2)`; `WouldBlock` if the process accepts nobody for as long as `patience`.
+    pub fn connect(path: &Path, patience: Duration) -> io::Result<Channel> {
         let socket = new_socket()?;
+        set_socket_timeout(&socket, Timeout::Send, Some(patience))?;
         rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
         Ok(Channel(socket))
     }

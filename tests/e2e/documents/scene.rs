@@ -90,11 +90,6 @@ impl Scene {
         loop {
             let ended = process.try_wait();
             match ended {
-                // As a reader does who types the next start at once after Ctrl-C.
-                Some(_) if said().contains(TRY_AGAIN) && Instant::now() < deadline => {
-                    std::thread::sleep(Duration::from_millis(100));
-                    return self.follow(line);
-                }
                 Some(status) if stays || !status.success() => panic!("{line}: {status}\n{}", said()),
                 Some(_) => {
                     self.printed = said();
@@ -226,9 +221,6 @@ const REQUESTED: &[&str] =
 
 /// What programs that keep running print when they are up.
 const IS_UP: [&str; 3] = ["Ctrl-C ends it.", " serving interfaces=", "Loading success."];
-
-/// What a start says while the last process of the one before it ends.
-const TRY_AGAIN: &str = "is about to end; try again";
 
 /// For a server that is initialised for the first time, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
