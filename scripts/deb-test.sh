@@ -52,6 +52,13 @@ for page in narrows narrows-ping narrows-check; do
   MANWIDTH=80 man --warnings -l /page.1 2>&1 > /page.txt | grep . && die "the manual page $page is not in order"
   grep -q -i "^$page(1)" /page.txt || die "the manual page $page is empty"
 done
+# The links between the documents lead somewhere. This machine's settings may leave them out, too.
+mkdir /documents
+dpkg --fsys-tarfile /narrows.deb | tar -x -C /documents --strip-components=5 ./usr/share/doc/narrows
+[ -s /documents/docs/restart.md ] || die "there are no documents"
+grep -o -r --include='*.md' '](\([^)#:]*\)' /documents | sed 's/:](/ /' | while read -r page link; do
+  [ -z "$link" ] || [[ $link = http* ]] || [ -e "$(dirname "$page")/$link" ] || die "$page: $link leads nowhere"
+done
 # A shell offers what begins with what is typed.
 offered=$(bash -c '. /usr/share/bash-completion/completions/narrows; COMP_WORDS=(narrows pi); COMP_CWORD=1; _narrows narrows pi narrows; echo "${COMPREPLY[*]}"')
 [ "$offered" = ping ] || die "bash completes narrows pi to: $offered"

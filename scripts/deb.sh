@@ -26,13 +26,10 @@ for unit in narrows.service narrows.socket; do
 done
 install -D -m 0640 packaging/narrows.toml "$tree/etc/narrows/narrows.toml"
 
-documents=$tree/usr/share/doc/narrows
-for page in README.md CHANGELOG.md docs/*.md; do
-  install -D -m 0644 "$page" "$documents/$(basename "$page")"
-done
-install -D -m 0644 LICENSE "$documents/copyright"
-cp -r examples "$documents/examples"
-find "$documents/examples" -type f -exec chmod 0644 {} +
+scripts/documents.py "$tree/usr/share/doc/narrows"
+mv "$tree/usr/share/doc/narrows/LICENSE" "$tree/usr/share/doc/narrows/copyright"
+# README.md links to it by its name.
+ln -s copyright "$tree/usr/share/doc/narrows/LICENSE"
 
 "$describer" generate-manual "$work/manual"
 for page in "$work"/manual/*.1; do

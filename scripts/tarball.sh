@@ -18,9 +18,8 @@ strip --strip-debug "$tree/bin/narrows"
 for shell in bash zsh fish; do "$tree/bin/narrows" completions $shell > "$tree/completions/narrows.$shell"; done
 cp packaging/narrows.toml "$tree/etc/narrows.toml"
 cp packaging/narrows.service packaging/narrows.socket "$tree/systemd/"
-cp README.md CHANGELOG.md docs/*.md "$tree/doc/"
+scripts/documents.py "$tree/doc"
 cp LICENSE "$tree/"
-cp -r examples "$tree/examples"
 chmod -R u+w,go+r,go-w "$tree"
 
 # The time of the commit, so that the archive does not depend on when it is made.

@@ -22,6 +22,12 @@ pub const VERBS: &[Verb] = &[
         doc: "Loads one user from memory to runtime, and leaves the others unchanged.",
     },
     Verb {
+        pattern: "SAVE MYSQL DIGEST TO DISK",
+        who: Who::Admin,
+        run: |parts, call| Some(save_digests(parts, call.caller)),
+        doc: "Saves the digests to `stats_history`, then resets them.",
+    },
+    Verb {
         pattern: BETWEEN_LAYERS,
         who: Who::Admin,
         run: between_layers,
@@ -123,9 +129,6 @@ const DIRECTIONS: &[(&str, &str, Layer, Layer)] = &[
 fn between_layers(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let upper = call.statement.plain.to_ascii_uppercase();
     let (verb, rest) = upper.split_once(' ')?;
-    if (verb, rest) == ("SAVE", "MYSQL DIGEST TO DISK") {
-        return Some(save_digests(parts, call.caller));
-    }
     let (from, to, module) = layers(verb, rest)?;
     if NOTHING_THERE.contains(&module) {
         let is_coredump = module == "COREDUMP";
