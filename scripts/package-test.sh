@@ -38,6 +38,15 @@ for file in "$name.cdx.json" "$name-image-amd64.tar"; do
   cmp "target/package/$file" "$again/$file" || die "$file is another one when it is made again"
 done
 
+# All programs are of one commit.
+for architecture in amd64 arm64; do
+  dpkg-deb --extract "target/package/narrows_${version}_$architecture.deb" "$again/$architecture"
+done
+commit_of() { "$@" --version | sed -n 's/.*(commit \([^,]*\),.*/\1/p'; }
+commits="$(commit_of "$static") $(commit_of "$again/amd64/usr/bin/narrows")
+  $(commit_of qemu-aarch64-static -L /usr/aarch64-linux-gnu "$again/arm64/usr/bin/narrows")"
+[ "$(printf '%s\n' $commits | sort -u | wc -l)" = 1 ] || die "the programs are of several commits:" $commits
+
 scripts/deb-test.sh
 scripts/artefact-test.py "$static" "target/package/$name-x86_64-linux.tar.gz" "target/package/$name-image-amd64.tar" \
   "target/package/narrows_${version}_arm64.deb"
