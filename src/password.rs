@@ -10,13 +10,13 @@ use anyhow::{Context, bail};
 #[derive(Debug, clap::Args)]
 pub struct Password {
     /// Its password
-    #[arg(long = "password", value_name = "TEXT")]
+    #[arg(id = "password", long = "password", value_name = "TEXT")]
     text: Option<String>,
     /// Environment variable that has its password
-    #[arg(long = "password-env", value_name = "VARIABLE", conflicts_with = "text")]
+    #[arg(id = "password_env", long = "password-env", value_name = "VARIABLE", conflicts_with = "password")]
     variable: Option<String>,
     /// File whose first line is its password
-    #[arg(long = "password-file", value_name = "FILE", conflicts_with_all = ["text", "variable"])]
+    #[arg(id = "password_file", long = "password-file", value_name = "FILE", conflicts_with_all = ["password", "password_env"])]
     file: Option<PathBuf>,
 }
 
