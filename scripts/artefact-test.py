@@ -67,6 +67,13 @@ def test_image(file, folder, server):
     expect(not (root / "tmp").exists(), "the image has a /tmp: nothing here shows that it is not needed")
     command = config["Entrypoint"] + config["Cmd"]
 
+    # With a volume that belongs to another user.
+    foreign = folder / "foreign"
+    foreign.mkdir(mode=0o755)
+    mounts = ["--unshare-net", "--bind", foreign, "/var/lib/narrows"]
+    failed = subprocess.run(as_nobody(container(root, mounts, command)), capture_output=True, text=True, timeout=20)
+    expect(failed.returncode == 1 and f"cannot be written by user {NOBODY}" in failed.stderr, f"{failed}")
+
     # With its own configuration, and without a network.
     data = owned_folder(folder / "own")
     with contained(root, ["--unshare-net", "--bind", data, "/var/lib/narrows"], command, folder / "own.log") as process:

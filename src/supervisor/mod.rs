@@ -24,6 +24,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
+use rustix::fs::Access;
 use rustix::process::Signal;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
@@ -211,7 +212,10 @@ impl Supervisor {
                 self.serving = Some(process);
                 self.serves();
             }
-            None => self.start_cold()?,
+            None => {
+                may_write(&self.launch.datadir)?;
+                self.start_cold()?;
+            }
         }
         Ok(())
     }
@@ -511,6 +515,13 @@ impl Supervisor {
         let (channel, _) = channel::Channel::pair().ok()?;
         self.nursery.watch(process, channel).ok()
     }
+}
+
+/// An error that names the user, if the data folder is that of another one, or read-only: SQLite does not say why.
+fn may_write(datadir: &Path) -> anyhow::Result<()> {
+    let user = rustix::process::geteuid().as_raw();
+    rustix::fs::access(datadir, Access::WRITE_OK | Access::EXEC_OK)
+        .with_context(|| format!("the data folder {} cannot be written by user {user}", datadir.display()))
 }
 
 /// Resolves at `due`, or never if that is `None`.
