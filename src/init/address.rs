@@ -44,6 +44,14 @@ pub fn parse_with(text: &str, usual: u16) -> Result<Address, String> {
     Ok(Address { hostname: host.to_owned(), port })
 }
 
+/// Whether a name that others have given can be one of a host. It is shown in commands to copy, and must mean nothing else to
+/// a shell.
+pub fn is_host(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    let is_name = !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain);
+    is_name || name.parse::<IpAddr>().is_ok()
+}
+
 /// Checks an address to listen on.
 ///
 /// # Errors
@@ -90,6 +98,28 @@ mod tests {
         assert!(
             ["6033", "localhost:6033", "127.0.0.1", "127.0.0.1:0"].iter().all(|it| listener(it).is_err())
         );
+    }
+
+    #[test]
+    fn an_address_that_is_shown_can_be_typed() {
+        for text in ["db1:3307", "[2001:db8::2]:3306", "10.0.0.1:1", "/run/mysqld.sock"] {
+            let address = parse(text).expect("an address");
+            assert_eq!((address.to_string(), parse(&address.to_string())), (text.to_owned(), Ok(address)));
+        }
+    }
+
+    #[test]
+    fn hosts_are_names_and_addresses_and_nothing_else() {
+        assert!(
+            ["db1", "db_1.example.", "10.0.0.1", "2001:db8::2", "xn--bcher-kva.example"]
+                .iter()
+                .all(|it| is_host(it))
+        );
+        for odd in
+            ["", "/tmp/s.sock", "a b", "x$(id)", "-oProxy", "a;b", "a\u{1b}[2J", "a:b", "'", "b\u{fc}cher"]
+        {
+            assert!(!is_host(odd), "{odd:?}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use narrows_control::monitor::plan::Address;
 use narrows_proxy::backend::Table;
 
+use super::address;
 use super::facts::{Facts, first_of};
 use super::survey::{MOST_SERVERS, as_seen_from_here, ask_all};
 use super::trust::{Sorted, Trust};
@@ -103,25 +104,23 @@ fn listed_in(table: &Table, source: &Facts) -> Vec<Listed> {
 /// Where replicas may be: the listed hosts, and the hosts that read the binary log with the ports that the list has.
 fn candidates(source: &Facts, listed: &[Listed], readers: &[String]) -> Vec<Address> {
     let mut found: Vec<Address> = Vec::new();
+    // Whether there is room for more: a list that is a lie has thousands of hosts, each with thousands of ports.
     let mut add = |hostname: &str, port: u16| {
         let address = as_seen_from_here(source, &Address { hostname: hostname.to_owned(), port });
-        if !found.contains(&address) && address != source.address {
+        if let Some(address) = address.filter(|it| *it != source.address && !found.contains(it)) {
             found.push(address);
         }
+        found.len() < MOST_SERVERS
     };
-    for one in listed.iter().filter(|one| !one.host.is_empty()) {
-        add(&one.host, one.port);
-    }
+    let mut has_room = listed.iter().filter(|one| !one.host.is_empty()).all(|one| add(&one.host, one.port));
     let hosts: BTreeSet<&str> = readers.iter().map(|reader| host_of(reader)).collect();
-    let mut ports: Vec<u16> = listed.iter().map(|one| one.port).collect();
+    let mut ports: BTreeSet<u16> = listed.iter().map(|one| one.port).collect();
     if ports.is_empty() {
-        ports.push(source.address.port);
+        ports.insert(source.address.port);
     }
-    for host in hosts.into_iter().filter(|host| !host.is_empty()) {
-        ports.iter().for_each(|port| add(host, *port));
+    for host in hosts.into_iter().filter(|host| address::is_host(host)) {
+        has_room = has_room && ports.iter().all(|port| add(host, *port));
     }
-    found.retain(|address| address.port != 0);
-    found.truncate(MOST_SERVERS);
     found
 }
 
@@ -220,6 +219,29 @@ mod tests {
             ["10.0.0.1:3307"]
         );
         assert_eq!(found(&server("127.0.0.1", 1), &[listed("2", "127.0.0.1", 2)], &[]), ["127.0.0.1:2"]);
+    }
+
+    #[test]
+    fn what_is_no_host_with_a_port_is_not_looked_for() {
+        let source = server("127.0.0.1", 3306);
+        for odd in ["/tmp/evil.sock", "a b; rm -rf /", "x$(id)", "\u{1b}[2J"] {
+            assert!(found(&source, &[listed("2", odd, 3307)], &[odd]).is_empty(), "{odd:?}");
+        }
+        assert!(found(&source, &[listed("2", "db2", 0)], &[]).is_empty());
+    }
+
+    #[test]
+    fn ten_thousand_replicas_are_a_few_candidates_at_once() {
+        let ports = 1..=10_000_u16;
+        let many: Vec<Listed> =
+            ports.map(|port| listed("2", if port > 60 { "" } else { "db2" }, port)).collect();
+        let readers: Vec<String> = (0..5_000).map(|host| format!("h{host}:1")).collect();
+        let readers: Vec<&str> = readers.iter().map(String::as_str).collect();
+        let source = server("db1", 3306);
+        let begun = std::time::Instant::now();
+        let found = found(&source, &many, &readers);
+        assert_eq!(found.len(), MOST_SERVERS);
+        assert!(begun.elapsed() < std::time::Duration::from_secs(5), "{:?}", begun.elapsed());
     }
 
     #[test]

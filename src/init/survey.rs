@@ -7,12 +7,16 @@ use super::address;
 use super::facts::Facts;
 use super::visit::{Credentials, VisitError};
 
-/// An address that another server has for a third one. Its loopback is not ours.
-pub fn as_seen_from_here(witness: &Facts, other: &Address) -> Address {
-    match address::is_local(other) && !address::is_local(&witness.address) {
+/// An address that another server has for a third one. Its loopback is not ours. `None`: it is not a host with a port. No
+/// server names a Unix socket, and another user of this machine could listen on one and learn the password.
+pub fn as_seen_from_here(witness: &Facts, other: &Address) -> Option<Address> {
+    if other.port == 0 || !address::is_host(&other.hostname) {
+        return None;
+    }
+    Some(match address::is_local(other) && !address::is_local(&witness.address) {
         true => Address { hostname: witness.address.hostname.clone(), port: other.port },
         false => other.clone(),
-    }
+    })
 }
 
 /// Asks several servers at the same time.

@@ -121,7 +121,12 @@ async fn source_of(
     account: &Credentials,
     trust: &Trust,
 ) -> anyhow::Result<Facts> {
-    let seen_from_here = as_seen_from_here(replica, &source.address);
+    let seen_from_here = as_seen_from_here(replica, &source.address).with_context(|| {
+        let (replica, primary) = (&replica.address, &source.address);
+        format!(
+            "{replica} replicates from {primary}, which is not a host with a port: give --server the primary"
+        )
+    })?;
     let others = trust.sort(vec![seen_from_here.clone()])?.others;
     ensure!(others.is_empty(), "the primary of {} is needed: {}", replica.address, Trust::advice(&others));
     let found = Facts::ask(&seen_from_here, account).await.with_context(|| {
@@ -243,7 +248,7 @@ async fn members(
     remarks: &mut Vec<String>,
 ) -> anyhow::Result<Vec<Facts>> {
     let addresses: Vec<Address> =
-        addresses.iter().map(|other| as_seen_from_here(first, other)).take(MOST_SERVERS).collect();
+        addresses.iter().filter_map(|other| as_seen_from_here(first, other)).take(MOST_SERVERS).collect();
     let sorted = trust.sort(addresses)?;
     if !sorted.others.is_empty() {
         remarks.push(format!("A part of the cluster is left out: {}.", Trust::advice(&sorted.others)));

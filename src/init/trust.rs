@@ -11,6 +11,7 @@ use narrows_control::monitor::plan::Address;
 use super::address;
 use super::args::InitArgs;
 use super::dialogue::Dialogue;
+use super::screen::shell_word;
 
 /// The decision, and who makes it.
 #[derive(Debug)]
@@ -84,7 +85,8 @@ impl Trust {
     /// Why an address is left out, and what to do about it.
     pub fn advice(others: &[Address]) -> String {
         let names: Vec<String> = others.iter().map(ToString::to_string).collect();
-        let options: Vec<String> = others.iter().map(|address| format!("--server {address}")).collect();
+        let options: Vec<String> =
+            others.iter().map(|address| format!("--server {}", shell_word(&address.to_string()))).collect();
         format!(
             "{} named by your servers and not by you, and did not get the password. If they are yours, give {}, or \
              --trust-discovered for all",
@@ -141,5 +143,7 @@ mod tests {
     fn the_advice_can_be_typed() {
         let advice = Trust::advice(&[at("db2:3306"), at("db3:3307")]);
         assert!(advice.contains("--server db2:3306 --server db3:3307, or --trust-discovered"), "{advice}");
+        let advice = Trust::advice(&[at("[2001:db8::2]:3306")]);
+        assert!(advice.contains("--server '[2001:db8::2]:3306'"), "{advice}");
     }
 }

@@ -78,6 +78,8 @@ impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.port {
             0 => f.write_str(&self.hostname),
+            // Without brackets the port would be read as a part of the address.
+            port if self.hostname.contains(':') => write!(f, "[{}]:{port}", self.hostname),
             port => write!(f, "{}:{port}", self.hostname),
         }
     }
