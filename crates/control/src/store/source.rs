@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use rusqlite::types::Value;
+use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::schema::{MODULES, Module};
@@ -24,7 +24,7 @@ pub struct SourceTable {
     pub name: &'static str,
     /// The names of its columns.
     pub columns: Vec<String>,
-    /// Its rows, in the order of their insertion.
+    /// Its rows, in the order of their insertion. Bytes that are not UTF-8 are a blob, and nothing else is one.
     pub rows: Vec<Vec<Value>>,
 }
 
@@ -67,9 +67,9 @@ pub fn holds_settings(name: &str) -> bool {
 }
 
 impl SourceTable {
-    /// A table whose cells are texts; `None` is NULL.
+    /// A table whose cells are texts; `None` is NULL. What was not UTF-8 has U+FFFD in its place.
     pub fn of_texts(name: &'static str, columns: Vec<String>, rows: Vec<Vec<Option<String>>>) -> SourceTable {
-        let cell = |cell: Option<String>| cell.map_or(Value::Null, Value::Text);
+        let cell = |cell: Option<String>| cell.map_or(Value::Null, |text| of_bytes(text.into_bytes()));
         let rows = rows.into_iter().map(|row| row.into_iter().map(cell).collect()).collect();
         SourceTable { name, columns, rows }
     }
@@ -122,8 +122,13 @@ fn read(connection: &Connection, name: &'static str, bytes: &mut usize) -> Resul
     let mut table = SourceTable { name, columns, rows: Vec::new() };
     let mut rows = select.query([])?;
     while let Some(row) = rows.next()? {
-        let cells = (0..table.columns.len()).map(|column| row.get(column));
-        let cells = cells.collect::<Result<Vec<Value>, _>>()?;
+        let cell = |column| {
+            Ok(match row.get_ref(column)? {
+                ValueRef::Text(bytes) | ValueRef::Blob(bytes) => of_bytes(bytes.to_vec()),
+                other => other.try_into()?,
+            })
+        };
+        let cells = (0..table.columns.len()).map(cell).collect::<Result<Vec<Value>, rusqlite::Error>>()?;
         *bytes += cells.iter().map(length).sum::<usize>();
         if *bytes > MOST_BYTES {
             return Err(SourceError::TooLarge);
@@ -131,6 +136,15 @@ fn read(connection: &Connection, name: &'static str, bytes: &mut usize) -> Resul
         table.rows.push(cells);
     }
     Ok(table)
+}
+
+/// A text, or a blob if it is none.
+fn of_bytes(bytes: Vec<u8>) -> Value {
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.contains(char::REPLACEMENT_CHARACTER) => Value::Text(text),
+        Ok(text) => Value::Blob(text.into_bytes()),
+        Err(error) => Value::Blob(error.into_bytes()),
+    }
 }
 
 /// What a cell takes in memory, roughly.
@@ -166,6 +180,22 @@ mod tests {
         assert_eq!(users.columns, ["username", "password"]);
         let text = |text: &str| Value::Text(text.to_owned());
         assert_eq!(users.rows, [[text("b"), Value::Integer(1)], [text("a"), Value::Null]]);
+    }
+
+    #[test]
+    fn bytes_that_are_not_utf8_are_no_text() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("proxysql.db");
+        let sql = "CREATE TABLE mysql_users (username, password);
+                   INSERT INTO mysql_users VALUES ('latin1', CAST(x'70e4' AS TEXT)), ('blob', x'70c3a4');";
+        Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        let found = SourceTables::of_database(&path).unwrap();
+        let users = &found.table("mysql_users").unwrap().rows;
+        assert_eq!(users[0][1], Value::Blob(vec![0x70, 0xe4]));
+        assert_eq!(users[1][1], Value::Text("p\u{e4}".to_owned()));
+        let row = vec![Some("p\u{fffd}".to_owned()), None];
+        let table = SourceTable::of_texts("mysql_users", Vec::new(), vec![row]);
+        assert_eq!(table.rows, [[Value::Blob("p\u{fffd}".into()), Value::Null]]);
     }
 
     #[test]

@@ -17,6 +17,9 @@ pub const PROXYSQL: &str = "proxysql.db";
 /// Renamed columns: the table, the old name, the current name.
 const RENAMED: &[(&str, &str, &str)] = &[("restapi_routes", "interval_ms", "timeout_ms")];
 
+/// Why a text is left out: in UTF-8 it would be another one, and a password a wrong one.
+const NOT_UTF8: &str = "is not UTF-8: write it as UTF-8 in ProxySQL, and import again";
+
 /// How many rows of a table, or names, are mentioned; the others are only counted.
 const MOST_NAMED: usize = 20;
 
@@ -74,16 +77,22 @@ impl TakenOver {
         let (mut count, mut misfits) = (0, 0);
         for row in &table.rows {
             let cells = || common.iter().map(|(at, _)| row.get(*at).unwrap_or(&Value::Null));
-            match insert.execute(params_from_iter(cells())) {
-                Ok(_) => count += 1,
-                Err(error) if is_of_row(&error) => {
-                    misfits += 1;
-                    if misfits <= MOST_NAMED {
-                        let key = key_of(name, now.iter().copied().zip(cells()));
-                        self.left_out.push(format!("{name}: a row was left out ({key}): {}", reason(&error)));
+            let not_text = now.iter().zip(cells()).find(|(_, cell)| matches!(cell, Value::Blob(_)));
+            let misfit = match not_text {
+                Some((column, _)) => format!("{column} {NOT_UTF8}"),
+                None => match insert.execute(params_from_iter(cells())) {
+                    Ok(_) => {
+                        count += 1;
+                        continue;
                     }
-                }
-                Err(error) => return Err(error),
+                    Err(error) if is_of_row(&error) => reason(&error).to_string(),
+                    Err(error) => return Err(error),
+                },
+            };
+            misfits += 1;
+            if misfits <= MOST_NAMED {
+                let key = key_of(name, now.iter().copied().zip(cells()));
+                self.left_out.push(format!("{name}: a row was left out ({key}): {misfit}"));
             }
         }
         if misfits > MOST_NAMED {
@@ -123,6 +132,9 @@ impl TakenOver {
                 Some(variable) if matches!(variable.kind, Kind::Fixed { .. }) => {}
                 // ProxySQL's value for a text that was never set.
                 Some(_) if matches!(value, Value::Null) || *value == Value::Text("(null)".to_owned()) => {}
+                Some(variable) if matches!(value, Value::Blob(_)) => {
+                    self.left_out.push(format!("{}: its value {NOT_UTF8}", variable.name));
+                }
                 Some(variable) => {
                     put.execute(rusqlite::params![variable.name, value])?;
                     count += 1;
