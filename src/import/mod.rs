@@ -10,6 +10,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
+use narrows_control::config::diagnostic::Severity;
 use narrows_control::config_file;
 use narrows_control::store::{ImportReport, ImportSource, SourceTables, Store};
 
@@ -86,7 +87,8 @@ fn checked(text: &str) -> anyhow::Result<String> {
     let text = format!("{HEAD}{text}");
     let no_other_files = |_: &Path| Err("there are no other files".to_owned());
     if let Err(diagnostics) = config_file::read(Path::new("narrows.toml"), &text, &no_other_files) {
-        let lines: Vec<String> = diagnostics.iter().map(|it| it.problem.to_string()).collect();
+        let errors = diagnostics.iter().filter(|it| it.severity() == Severity::Error);
+        let lines: Vec<String> = errors.map(|it| it.problem.to_string()).collect();
         bail!("Narrows could not be started with the file: {}", lines.join("; "));
     }
     Ok(text)

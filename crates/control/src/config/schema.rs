@@ -31,6 +31,8 @@ pub trait Section: Sync {
     fn absent(&self) -> Vec<(&'static str, Absent)>;
     /// The columns without effect in the admin table.
     fn without_effect(&self) -> Vec<(&'static str, Effect)>;
+    /// Whether a row with these cells, one for each column, can be applied.
+    fn accepts(&self, cells: Vec<Option<NodeValue>>) -> bool;
 }
 
 impl<R> Section for ConfigTable<R> {
@@ -51,6 +53,10 @@ impl<R> Section for ConfigTable<R> {
         // For unused columns, only values in a file have no effect.
         let idle = idle.filter(|column| !matches!(column.kind, ColumnKind::Unused));
         idle.map(|column| (column.name, column.effect)).collect()
+    }
+
+    fn accepts(&self, cells: Vec<Option<NodeValue>>) -> bool {
+        self.read_cells(cells).is_ok()
     }
 }
 

@@ -56,6 +56,19 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         what: "a client keeps its connection, but statements that are routed to another hostgroup still run there",
     },
     Difference {
+        setting: "mysql_hostgroup_attributes.multiplex = 0",
+        count: "SELECT COUNT(*) FROM mysql_hostgroup_attributes WHERE multiplex = 0",
+        what: "a client keeps its connection, but statements that are routed to another hostgroup still run there",
+    },
+    Difference {
+        setting: "mysql_query_rules.cache_ttl where clients keep their connections",
+        count: "SELECT COUNT(*) FROM mysql_query_rules WHERE active = 1 AND cache_ttl > 0
+                AND (EXISTS (SELECT 1 FROM mysql_hostgroup_attributes WHERE multiplex = 0)
+                     OR EXISTS (SELECT 1 FROM mysql_query_rules WHERE active = 1 AND multiplex = 0)
+                     OR EXISTS (SELECT 1 FROM global_variables WHERE variable_name = 'mysql-multiplexing' AND variable_value IN ('false', '0')))",
+        what: "the query cache is not used while a client keeps its connection",
+    },
+    Difference {
         setting: "mysql-wait_timeout",
         count: "SELECT COUNT(*) FROM global_variables WHERE variable_name = 'mysql-wait_timeout' AND variable_value <> '28800000'",
         what: "an idle client gets error 4031 before its connection is closed, and SET wait_timeout of a client counts",
@@ -125,9 +138,10 @@ mod tests {
         );
         fixture.done("INSERT INTO mysql_users (username, frontend) VALUES ('b', 0)");
         fixture.done(
-            "INSERT INTO mysql_query_rules (rule_id, active, match_digest, destination_hostgroup, multiplex, digest)
-             VALUES (1, 1, '^SELECT', 2, 0, '0x1')",
+            "INSERT INTO mysql_query_rules (rule_id, active, match_digest, destination_hostgroup, multiplex, digest, cache_ttl)
+             VALUES (1, 1, '^SELECT', 2, 0, '0x1', 5)",
         );
+        fixture.done("INSERT INTO mysql_hostgroup_attributes (hostgroup_id, multiplex) VALUES (1, 0)");
         let sentences = found(&fixture.store.all.connection).unwrap();
         assert_eq!(sentences.len(), DIFFERENCES.len(), "{sentences:#?}");
     }

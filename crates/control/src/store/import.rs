@@ -180,3 +180,27 @@ impl ImportReport {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_cannot_be_applied_are_reported_and_not_in_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("proxysql.db");
+        let sql = "CREATE TABLE mysql_query_rules (rule_id, active, match_pattern, destination_hostgroup);
+                   INSERT INTO mysql_query_rules VALUES (17, 1, '(unclosed', 1), (18, 1, 'x', 1);
+                   CREATE TABLE mysql_users (username, password);
+                   INSERT INTO mysql_users VALUES ('ok', 'x'), ('latin1', CAST(x'70e4' AS TEXT));";
+        rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        let tables = SourceTables::of_database(&path).unwrap();
+        let (mut store, report) = Store::import(None, ImportSource::Tables(&tables)).unwrap();
+        let latin1 = "mysql_users: a row was left out (username='latin1'): password is not UTF-8";
+        assert!(report.left_out.iter().any(|it| it.starts_with(latin1)), "{:?}", report.left_out);
+        assert!(report.left_out.iter().any(|it| it.contains("rule_id=17")), "{:?}", report.left_out);
+        let (text, left_out) = store.toml_text().unwrap();
+        assert!(text.contains("rule_id = 18") && !text.contains("rule_id = 17"), "{text}");
+        assert!(left_out[0].starts_with("mysql_query_rules rule_id=17"), "{left_out:?}");
+    }
+}

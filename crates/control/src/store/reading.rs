@@ -228,7 +228,7 @@ pub(super) fn cells_where(
 }
 
 /// A cell as a value for the reader of the configuration file.
-fn file_value(cell: &Value) -> Option<tree::NodeValue> {
+pub(super) fn file_value(cell: &Value) -> Option<tree::NodeValue> {
     Some(match cell {
         Value::Null => return None,
         Value::Integer(integer) => tree::NodeValue::Integer(*integer, integer.to_string()),
@@ -250,6 +250,7 @@ pub(super) fn key_of<'a>(table: &str, cells: impl Iterator<Item = (&'a str, &'a 
     let text = |cell: &Value| match cell {
         Value::Integer(integer) => integer.to_string(),
         Value::Text(text) => format!("'{text}'"),
+        Value::Blob(bytes) => format!("'{}'", String::from_utf8_lossy(bytes)),
         other => format!("{other:?}"),
     };
     named.map(|(name, cell)| format!("{name}={}", text(cell))).collect::<Vec<_>>().join(" ")

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use rusqlite::types::Value;
 
 use super::answer::Refusal;
-use super::reading::cells_where;
+use super::reading::{cells_where, file_value, key};
 use super::{Store, variables};
 use crate::config::schema::{Absent, Section};
 use crate::config::tables::{SECTIONS, SECTIONS_STORED_ONLY};
@@ -61,6 +61,14 @@ impl Store {
             let name = stored.map_or(*table, |(section, _)| section);
             let section = SECTIONS.iter().copied().find(|section| section.name() == *table);
             for row in &rows {
+                // Narrows does not start with a file that has such a row.
+                if section.is_some_and(|section| !section.accepts(row.iter().map(file_value).collect())) {
+                    left_out.push(format!(
+                        "{table} {}: it cannot be applied, and is not in the file",
+                        key(table, row)
+                    ));
+                    continue;
+                }
                 let _ = write!(text, "\n[[{name}]]\n{}", lines(table, section, row));
             }
             if *table == "mysql_users" {
