@@ -172,3 +172,12 @@ fn what_cannot_be_imported_is_one_sentence_and_leaves_nothing() {
     assert!(!error.contains('\x1b'), "{error:?}");
     assert_eq!(files(&folder.file("data")), Vec::<String>::new());
 }
+
+#[test]
+fn a_pipe_that_is_included_is_an_error() {
+    let folder = TempFolder::new("import");
+    let made = std::process::Command::new("mkfifo").arg(folder.file("pipe")).status();
+    assert!(made.expect("mkfifo").success());
+    fs::write(folder.file("a.cnf"), "@include \"pipe\"\n").expect("a file");
+    assert!(text(&import(folder.path(), &["a.cnf", "--report"]).stderr).contains("it is a pipe"));
+}

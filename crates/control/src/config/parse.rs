@@ -1,6 +1,7 @@
 //! Parses the text of a file into its tree, in either syntax.
 
 use std::io::Read;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use super::diagnostic::{Diagnostic, Problem, placed};
@@ -24,7 +25,7 @@ pub enum Syntax {
 /// A file that cannot be read, or syntax errors.
 pub fn document(path: &Path) -> Result<Document, Vec<Diagnostic>> {
     let text = read_file(path).map_err(|reason| unreadable(path, reason))?;
-    parse(path, &text, &read_file)
+    parse(path, &text, &read_included)
 }
 
 /// Parses `text` in the syntax that it is written in.
@@ -60,6 +61,15 @@ pub fn looks_like(text: &str) -> Syntax {
 pub fn read_file(path: &Path) -> Result<String, String> {
     let bytes = std::fs::File::open(path).and_then(read_bounded);
     in_utf8(bytes.map_err(|e| e.to_string())?)
+}
+
+/// The text of a file that another one includes. A pipe may be the file itself, of which a shell makes one, but nobody writes
+/// to one that is included, and opening it would wait for a writer.
+pub fn read_included(path: &Path) -> Result<String, String> {
+    match std::fs::metadata(path) {
+        Ok(found) if found.file_type().is_fifo() => Err("it is a pipe".to_owned()),
+        _ => read_file(path),
+    }
 }
 
 /// All bytes of a configuration.

@@ -19,7 +19,7 @@ use narrows_proxy::tls::SharedTls;
 use crate::config::bootstrap::Bootstrap;
 use crate::config::diagnostic::{Diagnostic, Problem, Problems, Severity};
 pub use crate::config::parse::read_bounded;
-use crate::config::parse::{ReadFile, in_utf8, parse, read_file, unreadable};
+use crate::config::parse::{ReadFile, in_utf8, parse, read_file, read_included, unreadable};
 use crate::config::schema::Placed;
 use crate::config::tables;
 use crate::config::tree::{Document, Position};
@@ -56,7 +56,7 @@ impl LoadedFile {
 /// Reads and checks the file `path`. On failure, returns all problems, including warnings, in the order of the file.
 pub fn load(path: &Path) -> Result<LoadedFile, Vec<Diagnostic>> {
     let text = read_file(path).map_err(|reason| unreadable(path, reason))?;
-    read(path, &text, &read_file)
+    read(path, &text, &read_included)
 }
 
 /// Reads and checks `text` as the content of `path`; `read_file` returns included files.
@@ -128,7 +128,7 @@ pub fn examine_bytes(path: &Path, bytes: std::io::Result<Vec<u8>>) -> ExaminedFi
 
 /// Reads and checks `text` as the content of `path`; also looks for the files that it names, and for what it lacks.
 pub fn examine(path: &Path, text: &str) -> ExaminedFile {
-    let document = match parse(path, text, &read_file) {
+    let document = match parse(path, text, &read_included) {
         Ok(document) => document,
         Err(diagnostics) => return ExaminedFile { diagnostics, loaded: None },
     };
