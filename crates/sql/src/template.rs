@@ -142,6 +142,7 @@ fn runs_texts(text: &[u8]) -> bool {
 fn begins_comment(rest: &[u8]) -> bool {
     matches!(rest, [b'-', b'-', ..] | [b'/', b'*', ..] | [b'*', b'/', ..])
 }
+
 /// What takes the place of values: bytes that are in no text with a template, except in names.
 const NUMBER: u8 = 1;
 const DECIMAL: u8 = 2;

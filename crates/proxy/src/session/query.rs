@@ -169,7 +169,7 @@ impl Session {
             let digest = digest.map(|(text, hash)| TextDigest { text, hash, is_cut: scratch.is_cut() });
             ReadText { statement: narrows_sql::classify(text), digest }
         };
-        let longest = digest_options(variables).max_query_length;
+        let longest = variables.query_digests_max_query_length;
         whole.then(|| self.worker.recent_texts.get(text, longest, read)).flatten()
     }
 
