@@ -45,8 +45,9 @@ bench-quick: ## The main cases of bench, noisier, in less than a minute once bui
 
 instructions: ## What a statement costs in instructions, compared with bench/instructions.json.
 	scripts/setup.sh rust load
-	cargo build --profile demo -p narrows -p narrows-bench
-	target/demo/narrows-bench instructions --narrows target/demo/narrows --check bench/instructions.json
+	cargo build --profile demo -p narrows
+	cargo build -p narrows-bench
+	target/debug/narrows-bench instructions --narrows target/demo/narrows --check bench/instructions.json
 
 release: ## The program as it is released, optimised for a profile of itself, into target/optimized; a quarter of an hour.
 	scripts/setup.sh rust servers load profile
