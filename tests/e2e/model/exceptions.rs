@@ -56,6 +56,8 @@ pub struct Past {
     collation_by_default: bool,
     /// A user variable was set from another one in the same session, which may be a number.
     text_made: bool,
+    /// `@b` was given the value of `@a`, which may not have been set.
+    unset_copied: bool,
     /// A text that cannot be parsed with certainty has run, and nothing since that replaces the conditions.
     doubtful: bool,
     /// `LAST_INSERT_ID()` was asked for, and nothing that replaces the conditions has run since.
@@ -162,6 +164,7 @@ impl Past {
                 self.null_is_set |= text.starts_with("SET ") && text.contains("sql_auto_is_null");
                 self.collation_by_default |= self.user_changed && sets_collation_to_default(&text);
                 self.text_made |= text.starts_with("SET @a = CONCAT(");
+                self.unset_copied |= text == "SET @a = 1, @b = @a";
                 if let Some(undefined) = leaves_found_rows_undefined(&text, flavour, answer) {
                     self.found_rows_undefined = undefined;
                 }
@@ -170,6 +173,7 @@ impl Past {
             Step::ResetConnection | Step::ChangeUser { .. } => {
                 self.routine = false;
                 self.text_made = false;
+                self.unset_copied = false;
                 self.collation_by_default = false;
                 self.keeps_few = false;
                 self.failed_long_ago |= self.failed_unkept;
@@ -384,6 +388,10 @@ fn text_of_number(case: &Case<'_>, line: &str) -> Option<String> {
     }
     if case.text.contains("CONCAT(@b, 'x') AS s") && line.starts_with("COLUMN s ") {
         return Some("COLUMN s".to_owned());
+    }
+    // A binary character set shows in the flags too.
+    if case.past.unset_copied && (line.starts_with("COLUMN @b ") || line.starts_with("COLUMN @B ")) {
+        return Some(line.split_once(" collation=")?.0.to_owned());
     }
     // A value derived from it has the length of a converted one, and if it is NULL, because the variable was not set, its collation.
     let made = case.past.text_made && (line.starts_with("COLUMN @a ") || line.starts_with("COLUMN @A "));
