@@ -60,6 +60,8 @@ pub struct Past {
     unset_copied: bool,
     /// A text that cannot be parsed with certainty has run, and nothing since that replaces the conditions.
     doubtful: bool,
+    /// The number of conditions was stored in `@a` since then.
+    doubtful_in_a: bool,
     /// `LAST_INSERT_ID()` was asked for, and nothing that replaces the conditions has run since.
     asked_id: bool,
     /// The same, and a routine or a prepared text has run.
@@ -68,7 +70,7 @@ pub struct Past {
     init_db_failed: bool,
     /// `max_error_count` is 0 or 1.
     keeps_few: bool,
-    /// A statement has failed since, and none with a table has run.
+    /// A statement has failed or warned since, and none with a table has run.
     failed_unkept: bool,
     /// The same, and the session was reset, or a prepared text has run.
     failed_long_ago: bool,
@@ -149,8 +151,11 @@ impl Past {
                 let replaces = failed || writes(&text) || text.contains(" FROM ");
                 self.doubtful &= !replaces;
                 self.doubtful |= in_doubt && flavour == Flavour::MariaDb;
+                self.doubtful_in_a &= !text.contains("@a =") && !text.contains("@`a` =");
+                self.doubtful_in_a |= self.doubtful && text.starts_with("GET DIAGNOSTICS @a = NUMBER");
                 self.note_question(&text, replaces, flavour);
-                self.note_unkept(&text, failed, flavour);
+                let warned = answer.last().is_some_and(|line| !line.contains(" warnings=0") && !failed);
+                self.note_unkept(&text, (failed, warned), flavour);
                 // The statement that may warn, and the query for its warnings.
                 self.temporary_dropped &= !(asks_conditions(&text) && self.written_since);
                 self.written_since = self.temporary_dropped && (self.written_since || writes(&text));
@@ -174,6 +179,7 @@ impl Past {
                 self.routine = false;
                 self.text_made = false;
                 self.unset_copied = false;
+                self.doubtful_in_a = false;
                 self.collation_by_default = false;
                 self.keeps_few = false;
                 self.failed_long_ago |= self.failed_unkept;
@@ -198,7 +204,7 @@ impl Past {
     }
 
     /// Records conditions that are counted but that the server does not keep.
-    fn note_unkept(&mut self, text: &str, failed: bool, flavour: Flavour) {
+    fn note_unkept(&mut self, text: &str, (failed, warned): (bool, bool), flavour: Flavour) {
         if let Some((_, set)) = text.split_once("max_error_count").filter(|_| text.starts_with("SET ")) {
             let value = set.trim_start_matches([' ', ':', '=', '`']);
             let end = value.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(value.len());
@@ -206,7 +212,7 @@ impl Past {
         }
         let has_table = !failed && (writes(text) || text.contains(" FROM "));
         self.failed_unkept &= !has_table;
-        self.failed_unkept |= failed && self.keeps_few && flavour == Flavour::MariaDb;
+        self.failed_unkept |= (failed || warned) && self.keeps_few && flavour == Flavour::MariaDb;
         self.failed_long_ago &= self.failed_unkept;
         self.failed_long_ago |= self.failed_unkept && text.starts_with("EXECUTE ");
     }
@@ -347,7 +353,8 @@ fn conditions_before_execute(case: &Case<'_>, line: &str) -> Option<String> {
 }
 
 fn conditions_before_doubt(case: &Case<'_>, line: &str) -> Option<String> {
-    let asks = case.past.doubtful && asks_conditions(case.text);
+    let asks = case.past.doubtful && asks_conditions(case.text)
+        || case.past.doubtful_in_a && case.text.starts_with("SELECT @a, ");
     (asks && line.starts_with("ROW | ")).then(String::new)
 }
 
