@@ -23,6 +23,7 @@ mod figures;
 mod founding;
 mod hostgroups;
 mod hostile_servers;
+mod http;
 mod import;
 mod information_functions;
 mod init;

@@ -19,7 +19,7 @@ use crate::admin::statement::Statement;
 use crate::command::{self, Parts};
 use crate::monitor::Monitor;
 pub use crate::runtime::BeginError;
-use crate::runtime::{AdminListeners, Begun, Plane, Process, Runtime};
+use crate::runtime::{AdminListeners, Begun, HttpListeners, Plane, Process, Runtime};
 use crate::stats::nodes::Nodes;
 use crate::store::Store;
 use audit::Audit;
@@ -58,13 +58,15 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     let listeners =
         AdminListeners::begin(&store, begun.rows.tls.clone(), Arc::clone(&begun.sockets), messages.clone())?;
     let addresses = listeners.addresses().to_vec();
+    let http =
+        HttpListeners::begin(&store, begun.rows.tls.clone(), Arc::clone(&begun.sockets), messages.clone())?;
     let readers = readers::start(messages.clone())?;
     let monitor = match monitoring {
         Monitoring::On => Some(Monitor::start(messages.clone(), store.urgency())?),
         Monitoring::Off => None,
     };
     let control = Control {
-        runtime: Runtime::new(&store, begun, monitor, listeners),
+        runtime: Runtime::new(&store, begun, monitor, (listeners, http)),
         store,
         process,
         nodes: Nodes::default(),

@@ -11,7 +11,7 @@ use super::sources::Source;
 type Floors = &'static [&'static [&'static str]];
 
 const CONTROL: Floors = &[
-    &["effect", "files", "query_log", "urgency"],
+    &["effect", "files", "listeners", "query_log", "urgency"],
     &["config", "schema"],
     &["monitor"],
     &["variables"],
@@ -19,6 +19,7 @@ const CONTROL: Floors = &[
     &["config_file"],
     &["json_schema", "store"],
     &["admin"],
+    &["http"],
     &["runtime"],
     &["stats"],
     &["command"],

@@ -1,67 +1,41 @@
 //! The listeners for administrators, and how many may be connected at once.
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use narrows_proxy::rt::{
-    self, BoundListener, JoinHandle, Listener, MailboxReceiver, MailboxSender, sleep, spawn_local,
-};
+use narrows_proxy::rt::{self, Listener, MailboxReceiver, MailboxSender, sleep, spawn_local};
 use narrows_proxy::stream::Stream;
 
 use super::door::Door;
 use super::request::Request;
 use super::session::Session;
 use super::settings::AdminSettings;
+use crate::listeners::{Interfaces, Listeners};
 
 /// Messages to the admin thread.
 #[derive(Debug)]
 pub enum Order {
     /// Use these settings for sessions that begin from now on.
     Settings(Box<AdminSettings>),
-    /// Listen on exactly the `wanted` interfaces; `new` has listeners for those that were not listened on before.
-    Listen {
-        /// The interfaces, as configured.
-        wanted: Vec<String>,
-        /// Bound listeners by interface.
-        new: Vec<(String, BoundListener)>,
-    },
+    /// Listen on exactly these interfaces.
+    Listen(Interfaces),
 }
 
 /// The listeners, and the state shared by all sessions.
 struct Entrance {
     door: Rc<Door>,
     next_id: Cell<u32>,
-    listeners: RefCell<HashMap<String, JoinHandle<()>>>,
+    listeners: Listeners,
 }
 
 impl Entrance {
     fn obey(self: &Rc<Entrance>, order: Order) {
         match order {
             Order::Settings(settings) => self.door.set(*settings),
-            Order::Listen { wanted, new } => {
-                self.listeners.borrow_mut().retain(|interface, task| {
-                    let stays = wanted.contains(interface);
-                    if !stays {
-                        task.abort();
-                    }
-                    stays
-                });
-                for (interface, listener) in new {
-                    match listener.attach() {
-                        Ok(listener) => {
-                            let task = spawn_local(Rc::clone(self).accept(listener));
-                            if let Some(old) = self.listeners.borrow_mut().insert(interface, task) {
-                                old.abort();
-                            }
-                        }
-                        Err(error) => {
-                            tracing::error!(%error, interface, "cannot accept administrators");
-                        }
-                    }
-                }
+            Order::Listen(interfaces) => {
+                self.listeners.follow(interfaces, |listener| Rc::clone(self).accept(listener));
             }
         }
     }
@@ -124,7 +98,7 @@ async fn obey(door: Door, mut mailbox: MailboxReceiver<Order>) {
     let entrance = Rc::new(Entrance {
         door: Rc::new(door),
         next_id: Cell::new(FIRST_ID),
-        listeners: RefCell::default(),
+        listeners: Listeners::default(),
     });
     while let Some(order) = mailbox.recv().await {
         entrance.obey(order);

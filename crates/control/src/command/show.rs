@@ -104,6 +104,12 @@ pub const VERBS: &[Verb] = &[
         "The process, its servers and their checks, settings without effect, and figures that ProxySQL does not have."
     ),
     show!(
+        "SHOW NARROWS READINESS",
+        Everybody,
+        |c, _| Some(stats::readiness(&c.sources())),
+        "Whether clients can be served, and the reason why not."
+    ),
+    show!(
         "SHOW MYSQL USERS",
         Everybody,
         |c, call| select(c, call, "SELECT * FROM mysql_users"),

@@ -1,6 +1,6 @@
 //! The required forms of texts, and how scalars are read; shared by columns and variables.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use narrows_proxy::rows::convert::items;
 use narrows_proxy::rules::{ExpressionError, check_expression};
@@ -35,6 +35,8 @@ pub enum Form {
     Password,
     /// Listening addresses separated by semicolons.
     Addresses,
+    /// IP addresses separated by semicolons.
+    IpAddresses,
     /// `user:password` pairs separated by semicolons.
     Credentials,
     /// `schema.table`, or nothing.
@@ -60,6 +62,7 @@ impl Form {
                 "a password, `*` and 40 hex digits, or `$A$`, 3 hex digits, `$` and 63 characters".to_owned()
             }
             Form::Addresses => "ip:port, [ipv6]:port or /path of a socket, separated by `;`".to_owned(),
+            Form::IpAddresses => "IP addresses, separated by `;`".to_owned(),
             Form::Credentials => "user:password, neither of them empty, separated by `;`".to_owned(),
             Form::TableName => "schema.table, or empty".to_owned(),
             Form::Networks => "`*`, or address/bits, separated by commas".to_owned(),
@@ -115,6 +118,7 @@ impl Form {
             Form::Json => text.is_empty() || serde_json::from_str::<serde_json::Value>(text).is_ok(),
             Form::Digest => is_digest(text),
             Form::Addresses => items(text, ';').all(|item| ListenAddress::parse(item).is_some()),
+            Form::IpAddresses => items(text, ';').all(|item| item.parse::<IpAddr>().is_ok()),
             Form::Credentials => {
                 let is_account = |item: &str| {
                     item.split_once(':')

@@ -11,6 +11,7 @@ use narrows_proxy::tls::SharedTls;
 use crate::admin::listener::{self, Order};
 use crate::admin::request::Request;
 use crate::admin::settings::{AdminSettings, Variables};
+use crate::listeners::Interfaces;
 use crate::store::Store;
 
 /// The listeners of the admin interface; their thread ends when this is dropped.
@@ -62,7 +63,7 @@ impl AdminListeners {
         let addresses = bound.iter().map(|(_, listener)| listener.address()).collect();
         let orders = listener::start(settings(store, tls), control)?;
         // The thread of the sessions exists; if it has ended, there is nothing to listen for.
-        let _ = orders.send(Order::Listen { wanted: interfaces.clone(), new: bound });
+        let _ = orders.send(Order::Listen(Interfaces { wanted: interfaces.clone(), new: bound }));
         Ok(AdminListeners { orders, sockets, interfaces, addresses })
     }
 
@@ -78,29 +79,16 @@ impl AdminListeners {
 
     /// Moves the listeners to the current `admin-mysql_ifaces`; returns remarks.
     pub fn follow(&mut self, store: &Store) -> Vec<String> {
-        let mut remarks = Vec::new();
-        let wanted = interfaces(store);
-        let mut new = Vec::new();
-        for interface in wanted.iter().filter(|interface| !self.interfaces.contains(interface)) {
-            match self.sockets.bind(interface) {
-                Ok(listener) => new.push((interface.clone(), listener)),
-                Err(error) => {
-                    remarks.push(format!("cannot listen on {interface} (admin-mysql_ifaces): {error}"));
-                }
-            }
-        }
-        let bound = |interface: &&String| {
-            self.interfaces.contains(interface) || new.iter().any(|(bound, _)| bound == *interface)
-        };
-        let kept: Vec<String> = wanted.iter().filter(bound).cloned().collect();
-        if kept.is_empty() {
+        let (interfaces, mut remarks) =
+            Interfaces::bind(interfaces(store), &self.interfaces, &*self.sockets, VARIABLE);
+        if interfaces.wanted.is_empty() {
             remarks.push("the admin interface continues on its current addresses".to_owned());
             return remarks;
         }
-        let gone = self.interfaces.iter().filter(|interface| !kept.contains(interface));
+        let gone = self.interfaces.iter().filter(|interface| !interfaces.wanted.contains(interface));
         gone.for_each(|interface| self.sockets.release(interface));
-        self.interfaces.clone_from(&kept);
-        let _ = self.orders.send(Order::Listen { wanted: kept, new });
+        self.interfaces.clone_from(&interfaces.wanted);
+        let _ = self.orders.send(Order::Listen(interfaces));
         remarks
     }
 
@@ -112,7 +100,7 @@ impl AdminListeners {
 
 /// The interfaces of the admin interface.
 fn interfaces(store: &Store) -> Vec<String> {
-    let configured = store.variable("admin-mysql_ifaces").unwrap_or_default();
+    let configured = store.variable(VARIABLE).unwrap_or_default();
     let mut interfaces: Vec<String> = Vec::new();
     for interface in configured.split([';', ',']).map(str::trim).filter(|one| !one.is_empty()) {
         if !interfaces.iter().any(|known| known == interface) {
@@ -122,7 +110,10 @@ fn interfaces(store: &Store) -> Vec<String> {
     interfaces
 }
 
-fn settings(store: &Store, tls: SharedTls) -> AdminSettings {
+/// Where the admin interface listens.
+const VARIABLE: &str = "admin-mysql_ifaces";
+
+pub(super) fn settings(store: &Store, tls: SharedTls) -> AdminSettings {
     let value = |name: &str| store.variable(name).unwrap_or_default();
     let number = |name: &str| value(name).parse::<u64>().unwrap_or(0);
     let (admin, stats) = (value("admin-admin_credentials"), value("admin-stats_credentials"));

@@ -60,11 +60,12 @@ impl Runtime {
             Module::MysqlServers => self.servers.version += 1,
             Module::AdminVariables => {
                 warnings.extend(self.listeners.follow(store).into_iter().map(remark));
+                warnings.extend(self.http.follow(store).into_iter().map(remark));
                 let known = known_passwords(store.variables());
                 warnings.extend(known.into_iter().map(|problem| remark(problem.to_string())));
-                self.listeners.announce(store, self.rows.tls.clone());
+                self.announce_to_listeners(store);
             }
-            Module::MysqlVariables => self.listeners.announce(store, self.rows.tls.clone()),
+            Module::MysqlVariables => self.announce_to_listeners(store),
             _ => {}
         }
         self.keep_what_runs(store);
@@ -105,13 +106,19 @@ impl Runtime {
         }
     }
 
+    /// Applies the current variables, keys and certificates to the interfaces for administrators.
+    fn announce_to_listeners(&self, store: &Store) {
+        self.listeners.announce(store, self.rows.tls.clone());
+        self.http.announce(store, self.rows.tls.clone());
+    }
+
     /// `PROXYSQL RELOAD TLS`
     pub fn reload_tls(&mut self, store: &Store) -> Reply {
         match tls::load(&self.datadir, store.variables(), &self.rows.ssl_params) {
             Ok(loaded) => {
                 self.rows.tls = loaded.tls;
                 self.plane.replace_tls(self.rows.tls.clone());
-                self.listeners.announce(store, self.rows.tls.clone());
+                self.announce_to_listeners(store);
                 self.announce_plan(store);
                 let warnings = loaded.remarks.into_iter().map(remark).collect();
                 Reply::Answer(with_warnings(Answer::done(0), warnings))

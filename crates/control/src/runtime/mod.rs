@@ -4,6 +4,7 @@
 //! holds the configuration, is passed in; workers only receive messages.
 
 mod admin;
+mod http;
 mod learn;
 mod load;
 mod plane;
@@ -28,6 +29,7 @@ use crate::monitor::placement::Known;
 use crate::monitor::plan::{MonitorLogin, Plan};
 use crate::store::Store;
 pub use admin::{AdminListeners, BeginError};
+pub use http::HttpListeners;
 pub use plane::Plane;
 pub use process::{End, Process};
 use servers::Servers;
@@ -41,6 +43,7 @@ pub struct Runtime {
     /// The current servers, which are not always where they are configured.
     servers: Servers,
     listeners: AdminListeners,
+    http: HttpListeners,
     /// The folder of everything that is written.
     datadir: PathBuf,
     query_log: QueryLog,
@@ -76,13 +79,19 @@ pub type Keep = Box<dyn Fn(&[u8]) + Send>;
 pub type OnPulse = Box<dyn Fn(Option<Pulse>) + Send>;
 
 impl Runtime {
-    /// The running state, with the monitor (`None`: there is none) and the admin listeners.
-    pub fn new(store: &Store, begun: Begun, monitor: Option<Monitor>, listeners: AdminListeners) -> Runtime {
+    /// The running state, with the monitor (`None`: there is none) and the listeners for administrators.
+    pub fn new(
+        store: &Store,
+        begun: Begun,
+        monitor: Option<Monitor>,
+        (listeners, http): (AdminListeners, HttpListeners),
+    ) -> Runtime {
         let runtime = Runtime {
             servers: Servers::new(monitor, &begun.rows, store.variables(), begun.known),
             plane: Plane::Running(begun.plane),
             rows: begun.rows,
             listeners,
+            http,
             datadir: begun.datadir,
             query_log: begun.query_log,
             sockets: begun.sockets,

@@ -4,6 +4,7 @@ mod global;
 mod memory;
 pub mod nodes;
 pub mod prometheus;
+mod readiness;
 mod sessions;
 mod sources;
 mod status;
@@ -137,6 +138,13 @@ fn named(sql: &str) -> Vec<String> {
 fn reads(sql: &str) -> bool {
     let first = names(sql).into_iter().next().unwrap_or_default();
     matches!(first.as_str(), "select" | "with" | "insert" | "replace" | "create")
+}
+
+/// `SHOW NARROWS READINESS`
+pub fn readiness(sources: &Sources<'_>) -> Reply {
+    let reason = readiness::obstacle(sources).unwrap_or_default();
+    let ready = if reason.is_empty() { "yes" } else { "no" };
+    Reply::rows(["ready", "reason"], vec![vec![ready.to_owned(), reason]])
 }
 
 /// `SHOW NARROWS STATUS`

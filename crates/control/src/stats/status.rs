@@ -51,13 +51,7 @@ pub fn rows(sources: &Sources<'_>) -> Vec<Line> {
 fn servers(observer: &Observer) -> Vec<Line> {
     let lines = wait(observer.connection_pool(Take::Copy));
     let row = |line: &ServerLine| {
-        let why = match line.status {
-            ServerStatus::Online => "",
-            ServerStatus::Unreachable => " (has missed too many pings)",
-            ServerStatus::ShunnedReplicationLag => " (too far behind)",
-            ServerStatus::Shunned => " (connects have failed)",
-            _ => " (as configured, or leaving)",
-        };
+        let why = reason(line.status);
         let status = line.status.name();
         let value = format!(
             "{status}{why}; connections: {} used, {} free; {} statements; ping {} us",
@@ -66,6 +60,17 @@ fn servers(observer: &Observer) -> Vec<Line> {
         vec![format!("Narrows_server_{}_{}:{}", line.hostgroup, line.hostname, line.port), value]
     };
     lines.iter().map(row).collect()
+}
+
+/// Why a server has a status, to follow its name.
+pub(super) fn reason(status: ServerStatus) -> &'static str {
+    match status {
+        ServerStatus::Online => "",
+        ServerStatus::Unreachable => " (has missed too many pings)",
+        ServerStatus::ShunnedReplicationLag => " (too far behind)",
+        ServerStatus::Shunned => " (connects have failed)",
+        _ => " (as configured, or leaving)",
+    }
 }
 
 /// The monitor's failing checks.

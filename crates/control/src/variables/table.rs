@@ -210,8 +210,14 @@ static ROWS: &[Variable] = &[
         .read_by_name(),
     integer("admin-refresh_interval", Obscure, 2000, 101, 99_999, "Milliseconds between two wake-ups of ProxySQL's admin thread.")
         .needless("the admin interface sleeps until there is something to do"),
-    flag("admin-restapi_enabled", Essential, false, "Whether the HTTP interface listens."),
-    integer("admin-restapi_port", Essential, 6070, 1, 65_534, "Port of the HTTP interface."),
+    text("admin-restapi_address", Useful, Form::IpAddresses, "127.0.0.1", "IP addresses on which the HTTP interface listens, separated by semicolons (ProxySQL: 0.0.0.0).")
+        .read_by_name(),
+    flag("admin-restapi_enabled", Essential, false, "Whether the HTTP interface listens: metrics for Prometheus and health checks.")
+        .read_by_name(),
+    integer("admin-restapi_port", Essential, 6070, 1, 65_534, "Port of the HTTP interface.")
+        .read_by_name(),
+    flag("admin-restapi_tls", Useful, false, "Whether clients of the HTTP interface must use TLS, with the certificate that MySQL clients get.")
+        .read_by_name(),
     text("admin-ssl_keylog_file", Useful, Form::Any, "", "File that receives the session keys of TLS, for debugging; empty: none.")
         .read_by_name().for_tls(),
     text("admin-stats_credentials", Essential, Form::Credentials, "stats:stats", "Accounts of the admin interface that may read statistics and nothing else.")

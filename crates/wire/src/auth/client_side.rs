@@ -454,6 +454,11 @@ impl Account {
         found.filter(|_| self.exists).map(|credential| credential.learn(password))
     }
 
+    /// Whether this is one of the account's passwords. It may take as long as a [`Verification`].
+    pub fn accepts(&self, password: &[u8]) -> bool {
+        self.verify_password(password).is_some()
+    }
+
     /// An account that exists and has these passwords, any of which is accepted.
     pub fn known(credentials: Arc<[Credential]>) -> Self {
         Account { credentials, exists: true }

@@ -1,0 +1,105 @@
+//! The thread that serves HTTP, and its listeners.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use narrows_proxy::rt::{self, Listener, MailboxReceiver, MailboxSender, Semaphore, sleep, spawn_local};
+
+use super::connection;
+use super::server::Server;
+use crate::admin::request::Request;
+use crate::admin::settings::AdminSettings;
+use crate::listeners::{Interfaces, Listeners};
+
+/// Messages to the thread.
+#[derive(Debug)]
+pub enum Order {
+    /// Use these settings from now on.
+    Settings(Box<HttpSettings>),
+    /// Listen on exactly these interfaces.
+    Listen(Interfaces),
+}
+
+/// The settings that follow the variables.
+#[derive(Debug)]
+pub struct HttpSettings {
+    /// The accounts of administrators, with the keys and certificates.
+    pub admin: AdminSettings,
+    /// Whether clients must use TLS (`admin-restapi_tls`).
+    pub tls: bool,
+}
+
+struct Entrance {
+    server: Rc<Server>,
+    places: Arc<Semaphore>,
+    listeners: Listeners,
+}
+
+impl Entrance {
+    fn obey(self: &Rc<Entrance>, order: Order) {
+        match order {
+            Order::Settings(settings) => self.server.set(*settings),
+            Order::Listen(interfaces) => {
+                self.listeners.follow(interfaces, |listener| Rc::clone(self).accept(listener));
+            }
+        }
+    }
+
+    /// Further clients wait in the kernel's queue while all places are taken.
+    async fn accept(self: Rc<Entrance>, listener: Listener) {
+        loop {
+            let place = Arc::clone(&self.places).acquire_owned().await;
+            match listener.accept().await {
+                Ok(socket) => {
+                    let server = Rc::clone(&self.server);
+                    spawn_local(async move {
+                        connection::serve(server, socket).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    // Usually file descriptors have run out.
+                    tracing::warn!(%error, "cannot accept an HTTP client");
+                    sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+}
+
+/// Starts the thread, whose questions go to `control`; it ends when the returned sender is dropped.
+///
+/// # Errors
+/// If the thread cannot be started.
+pub fn start<M>(settings: HttpSettings, control: Sender<M>) -> std::io::Result<MailboxSender<Order>>
+where
+    M: From<Request> + Send + 'static,
+{
+    let (orders, mailbox) = rt::mailbox();
+    let serve = move || {
+        let statements = Box::new(move |request: Request| control.send(request.into()).is_ok());
+        if let Err(error) = rt::block_on(obey(Server::new(settings, statements), mailbox)) {
+            tracing::error!(%error, "the HTTP interface cannot start");
+        }
+    };
+    std::thread::Builder::new().name("http".to_owned()).spawn(serve)?;
+    Ok(orders)
+}
+
+async fn obey(server: Server, mut mailbox: MailboxReceiver<Order>) {
+    let entrance = Rc::new(Entrance {
+        server: Rc::new(server),
+        places: Arc::new(Semaphore::new(MOST_CLIENTS)),
+        listeners: Listeners::default(),
+    });
+    while let Some(order) = mailbox.recv().await {
+        entrance.obey(order);
+    }
+}
+
+/// Clients at a time. Each costs a file descriptor and some 30 KiB; scrapers and health checks are few.
+const MOST_CLIENTS: usize = 64;
+
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -1,0 +1,10 @@
+//! The HTTP interface: metrics, health checks, and leaving a load balancer.
+//!
+//! A thread of its own serves it. What it is asked about the running program is a statement to the control thread, as from an
+//! administrator: there are no figures here, and no configuration but that of logins.
+
+mod connection;
+pub mod listener;
+mod login;
+mod routes;
+mod server;

@@ -1,0 +1,91 @@
+//! Where the HTTP interface listens, and the settings of its logins: both follow the variables.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use narrows_proxy::rt::MailboxSender;
+use narrows_proxy::sockets::Sockets;
+use narrows_proxy::tls::SharedTls;
+
+use super::admin;
+use crate::admin::request::Request;
+use crate::http::listener::{self, HttpSettings, Order};
+use crate::listeners::Interfaces;
+use crate::store::Store;
+
+/// The listeners of the HTTP interface; their thread ends when this is dropped.
+pub struct HttpListeners {
+    orders: MailboxSender<Order>,
+    sockets: Arc<dyn Sockets>,
+    /// The listening addresses, as configured.
+    interfaces: Vec<String>,
+}
+
+impl HttpListeners {
+    /// Starts the thread that serves HTTP, whose questions go to `control`. An address that cannot be listened on is
+    /// logged: clients of MySQL are served without.
+    ///
+    /// # Errors
+    /// If the thread cannot be started.
+    pub fn begin<M>(
+        store: &Store,
+        tls: SharedTls,
+        sockets: Arc<dyn Sockets>,
+        control: Sender<M>,
+    ) -> io::Result<HttpListeners>
+    where
+        M: From<Request> + Send + 'static,
+    {
+        let orders = listener::start(settings(store, tls), control)?;
+        let mut listeners = HttpListeners { orders, sockets, interfaces: Vec::new() };
+        listeners.follow(store).into_iter().for_each(|remark| tracing::warn!("{remark}"));
+        Ok(listeners)
+    }
+
+    /// Moves the listeners to where the variables say; returns remarks.
+    pub fn follow(&mut self, store: &Store) -> Vec<String> {
+        let (interfaces, remarks) =
+            Interfaces::bind(interfaces(store), &self.interfaces, &*self.sockets, "admin-restapi_port");
+        let gone = self.interfaces.iter().filter(|interface| !interfaces.wanted.contains(interface));
+        gone.for_each(|interface| self.sockets.release(interface));
+        for (interface, _) in &interfaces.new {
+            tracing::info!(interface, "metrics and health checks are served");
+        }
+        self.interfaces.clone_from(&interfaces.wanted);
+        // The thread exists; if it has ended, there is nothing to listen for.
+        let _ = self.orders.send(Order::Listen(interfaces));
+        remarks
+    }
+
+    /// Applies the current variables to connections that begin from now on.
+    pub fn announce(&self, store: &Store, tls: SharedTls) {
+        let _ = self.orders.send(Order::Settings(Box::new(settings(store, tls))));
+    }
+}
+
+/// The interfaces, none if it is off.
+fn interfaces(store: &Store) -> Vec<String> {
+    if !is_on(store, "admin-restapi_enabled") {
+        return Vec::new();
+    }
+    let value = |name: &str| store.variable(name).unwrap_or_default();
+    let (addresses, port) = (value("admin-restapi_address"), value("admin-restapi_port"));
+    let mut interfaces: Vec<String> = Vec::new();
+    for address in addresses.split(';').map(str::trim).filter(|address| !address.is_empty()) {
+        let interface =
+            if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") };
+        if !interfaces.contains(&interface) {
+            interfaces.push(interface);
+        }
+    }
+    interfaces
+}
+
+fn settings(store: &Store, tls: SharedTls) -> HttpSettings {
+    HttpSettings { admin: admin::settings(store, tls), tls: is_on(store, "admin-restapi_tls") }
+}
+
+fn is_on(store: &Store, variable: &str) -> bool {
+    store.variable(variable).as_deref() == Some("true")
+}
