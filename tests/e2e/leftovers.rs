@@ -389,7 +389,7 @@ fn a_query_beside_autocommit_leaves_no_locks() {
         drop(one);
         assert_eq!(client(&narrows).query("SELECT 1").cell().as_deref(), Some("1"));
         if flavour == Flavour::MySql9 {
-            // MySQL 9.7 sometimes keeps the locks for ever when such a connection ends, also without Narrows: in a tenth of
+            // MySQL 9.7 sometimes keeps the locks forever when such a connection ends, also without Narrows: in a tenth of
             // the runs of these statements by a lone client. So only the end of the connection can be asked for.
             wait_until("the connection is closed", || !connections().contains(&of_one[0]));
             continue;

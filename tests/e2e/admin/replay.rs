@@ -225,7 +225,12 @@ const OWN_VARIABLES: &[&str] = &[
 /// An answer as it would be without [`OWN_VARIABLES`]: rows that name them, and counts of all variables.
 fn without_own_variables(mut found: Value) -> Value {
     let own = OWN_VARIABLES.len() as u64;
-    let all = [ALL_VARIABLES, MYSQL_VARIABLES];
+    let own_of = |prefix: &str| OWN_VARIABLES.iter().filter(|name| name.starts_with(prefix)).count() as u64;
+    let counts = [
+        (ALL_VARIABLES, own),
+        (MYSQL_VARIABLES, own_of("mysql-")),
+        (ALL_VARIABLES - MYSQL_VARIABLES, own_of("admin-")),
+    ];
     if let Some(rows) = found.get_mut("rows").and_then(Value::as_array_mut) {
         let before = rows.len();
         rows.retain(|row| !row[0].as_str().is_some_and(|name| OWN_VARIABLES.contains(&name)));
@@ -240,10 +245,9 @@ fn without_own_variables(mut found: Value) -> Value {
             found["count"] = Value::from(after);
         }
     }
-    if let Some(affected) =
-        found["ok"][0].as_u64().filter(|affected| all.contains(&(affected.saturating_sub(own))))
-    {
-        found["ok"][0] = Value::from(affected - own);
+    let affected = found["ok"][0].as_u64();
+    if let Some((count, _)) = counts.iter().find(|(count, own)| affected == Some(count + own)) {
+        found["ok"][0] = Value::from(*count);
     }
     found
 }

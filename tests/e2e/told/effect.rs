@@ -173,7 +173,7 @@ fn a_check_of_a_file_and_a_start_with_it_tell_what_has_no_effect() {
     let folder = TempFolder::new("told");
     let file = folder.file("narrows.cnf");
     let sections = "cluster_sync_interfaces = true\n\
-                    admin_variables = { restapi_enabled = true }\n\
+                    admin_variables = { web_enabled = true }\n\
                     mysql_variables = { automatic_detect_sqli = true, poll_timeout = 500, multiplexing = false }\n\
                     mysql_servers = ( { address = \"a\", hostgroup = 0, gtid_port = 3310 } )\n\
                     mysql_users = ( { username = \"app\" } )\n\
@@ -186,7 +186,7 @@ fn a_check_of_a_file_and_a_start_with_it_tell_what_has_no_effect() {
     assert!(output.status.success(), "{said}");
     for (line, name) in [
         (1, "cluster_sync_interfaces"),
-        (2, "admin-restapi_enabled"),
+        (2, "admin-web_enabled"),
         (3, "mysql-automatic_detect_sqli"),
         (3, "mysql-poll_timeout"),
         (4, "gtid_port"),

@@ -12,19 +12,9 @@ use narrows_proxy::rt::{Socket, select, sleep, timeout};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 
+use super::peer::Peer;
 use super::routes;
 use super::server::Server;
-
-/// Who is connected.
-#[derive(Debug)]
-pub struct Peer {
-    /// The address; empty for Unix sockets.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-    /// Whether it is on this machine.
-    pub is_local: bool,
-}
 
 /// Serves a connection to its end.
 pub async fn serve(server: Rc<Server>, socket: Socket) {

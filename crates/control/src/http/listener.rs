@@ -9,26 +9,17 @@ use narrows_proxy::rt::{self, Listener, MailboxReceiver, MailboxSender, Semaphor
 
 use super::connection;
 use super::server::Server;
+use super::settings::HttpSettings;
 use crate::admin::request::Request;
-use crate::admin::settings::AdminSettings;
 use crate::listeners::{Interfaces, Listeners};
 
 /// Messages to the thread.
 #[derive(Debug)]
-pub enum Order {
+pub enum HttpOrder {
     /// Use these settings from now on.
     Settings(Box<HttpSettings>),
     /// Listen on exactly these interfaces.
     Listen(Interfaces),
-}
-
-/// The settings that follow the variables.
-#[derive(Debug)]
-pub struct HttpSettings {
-    /// The accounts of administrators, with the keys and certificates.
-    pub admin: AdminSettings,
-    /// Whether clients must use TLS (`admin-restapi_tls`).
-    pub tls: bool,
 }
 
 struct Entrance {
@@ -38,10 +29,10 @@ struct Entrance {
 }
 
 impl Entrance {
-    fn obey(self: &Rc<Entrance>, order: Order) {
+    fn obey(self: &Rc<Entrance>, order: HttpOrder) {
         match order {
-            Order::Settings(settings) => self.server.set(*settings),
-            Order::Listen(interfaces) => {
+            HttpOrder::Settings(settings) => self.server.set(*settings),
+            HttpOrder::Listen(interfaces) => {
                 self.listeners.follow(interfaces, |listener| Rc::clone(self).accept(listener));
             }
         }
@@ -73,7 +64,7 @@ impl Entrance {
 ///
 /// # Errors
 /// If the thread cannot be started.
-pub fn start<M>(settings: HttpSettings, control: Sender<M>) -> std::io::Result<MailboxSender<Order>>
+pub fn start<M>(settings: HttpSettings, control: Sender<M>) -> std::io::Result<MailboxSender<HttpOrder>>
 where
     M: From<Request> + Send + 'static,
 {
@@ -88,7 +79,7 @@ where
     Ok(orders)
 }
 
-async fn obey(server: Server, mut mailbox: MailboxReceiver<Order>) {
+async fn obey(server: Server, mut mailbox: MailboxReceiver<HttpOrder>) {
     let entrance = Rc::new(Entrance {
         server: Rc::new(server),
         places: Arc::new(Semaphore::new(MOST_CLIENTS)),

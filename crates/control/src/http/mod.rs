@@ -6,5 +6,7 @@
 mod connection;
 pub mod listener;
 mod login;
+mod peer;
 mod routes;
 mod server;
+pub mod settings;

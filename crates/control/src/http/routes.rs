@@ -12,8 +12,8 @@ use hyper::header::{
 use hyper::{Method, Request, Response, StatusCode};
 use narrows_proxy::rt::timeout;
 
-use super::connection::Peer;
 use super::login::credentials;
+use super::peer::Peer;
 use super::server::Server;
 use crate::store::Role;
 

@@ -9,9 +9,9 @@ use narrows_proxy::log_limit::Limiter;
 use narrows_proxy::rt::{Semaphore, oneshot, spawn_local, timeout};
 use narrows_proxy::threads::Threads;
 
-use super::connection::Peer;
-use super::listener::HttpSettings;
 use super::login::Credentials;
+use super::peer::Peer;
+use super::settings::HttpSettings;
 use crate::admin::reply::Reply;
 use crate::admin::request::{Caller, Request};
 use crate::admin::settings::is_local_only;

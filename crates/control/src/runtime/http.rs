@@ -10,13 +10,14 @@ use narrows_proxy::tls::SharedTls;
 
 use super::admin;
 use crate::admin::request::Request;
-use crate::http::listener::{self, HttpSettings, Order};
+use crate::http::listener::{self, HttpOrder};
+use crate::http::settings::HttpSettings;
 use crate::listeners::Interfaces;
 use crate::store::Store;
 
 /// The listeners of the HTTP interface; their thread ends when this is dropped.
 pub struct HttpListeners {
-    orders: MailboxSender<Order>,
+    orders: MailboxSender<HttpOrder>,
     sockets: Arc<dyn Sockets>,
     /// The listening addresses, as configured.
     interfaces: Vec<String>,
@@ -54,13 +55,13 @@ impl HttpListeners {
         }
         self.interfaces.clone_from(&interfaces.wanted);
         // The thread exists; if it has ended, there is nothing to listen for.
-        let _ = self.orders.send(Order::Listen(interfaces));
+        let _ = self.orders.send(HttpOrder::Listen(interfaces));
         remarks
     }
 
     /// Applies the current variables to connections that begin from now on.
     pub fn announce(&self, store: &Store, tls: SharedTls) {
-        let _ = self.orders.send(Order::Settings(Box::new(settings(store, tls))));
+        let _ = self.orders.send(HttpOrder::Settings(Box::new(settings(store, tls))));
     }
 }
 
