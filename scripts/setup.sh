@@ -4,6 +4,7 @@
 #   rust     a stable Rust toolchain, a C compiler and linker
 #   servers  MariaDB (server and client), for the sandbox; Galera and rsync, for tests
 #   load     sysbench and HAProxy, for the demo and the benches; valgrind, which counts instructions
+#   metrics  Prometheus, with promtool
 #   drivers  the drivers that tests connect with, into target/drivers
 #   compat   what the suites of make compat need that drivers does not install
 #   mysql9   MySQL 9 of Debian sid, into /opt/mysql9
@@ -94,6 +95,8 @@ install_load() {
   command_or_package valgrind valgrind
 }
 
+install_metrics() { command_or_package promtool prometheus; }
+
 install_toolchains() {
   install_servers
   command_or_package python3 python3
@@ -167,7 +170,7 @@ install_book() {
 [ $# -gt 0 ] || set -- rust servers load
 for what in "$@"; do
   case $what in
-    rust | servers | load | drivers | compat | mysql9 | deb | package | profile | fuzz | book) "install_$what" ;;
+    rust | servers | load | metrics | drivers | compat | mysql9 | deb | package | profile | fuzz | book) "install_$what" ;;
     *) die "unknown: $what; see the head of $0" ;;
   esac
 done

@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-needed=(rust servers load)
+needed=(rust servers load metrics)
 [ "${NARROWS_SKIP_DRIVERS:-}" = 1 ] || needed+=(drivers)
 [ "${NARROWS_SKIP_MYSQL9:-}" = 1 ] || needed+=(mysql9)
 scripts/setup.sh "${needed[@]}"

@@ -11,10 +11,10 @@ use narrows_testkit::{
 use crate::support::start;
 
 /// An answer: status, head and body.
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
+pub struct Answer {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
 }
 
 fn connect(port: u16) -> TcpStream {
@@ -36,7 +36,7 @@ fn ask(port: u16, method: &str, path: &str, headers: &[&str]) -> Answer {
     Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
 }
 
-fn get(port: u16, path: &str) -> Answer {
+pub fn get(port: u16, path: &str) -> Answer {
     ask(port, "GET", path, &[])
 }
 
@@ -45,7 +45,7 @@ const ADMIN: &str = "Authorization: Basic YWRtaW46YWRtaW4=";
 const STATS: &str = "Authorization: Basic c3RhdHM6c3RhdHM=";
 
 /// Makes a running Narrows serve HTTP.
-fn enable(narrows: &Narrows) -> u16 {
+pub fn enable(narrows: &Narrows) -> u16 {
     let port = free_port();
     let mut admin = narrows.admin();
     for statement in [

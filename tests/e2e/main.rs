@@ -32,6 +32,7 @@ mod kills;
 mod leftovers;
 mod manifests;
 mod metadata;
+mod metrics;
 mod model;
 mod monitor;
 mod operators;

@@ -20,7 +20,7 @@ macro_rules! reasons {
 }
 
 /// A reason for which a client keeps its backend connection; also a set of them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub struct PinReason(u32);
 
 reasons! {

@@ -90,6 +90,15 @@ pub fn most_descriptors() -> u64 {
     if known { limit.rlim_cur } else { u64::MAX }
 }
 
+/// The time of processors that this process has used.
+pub fn processor_time() -> Duration {
+    let mut used = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it fills the structure that it is given and touches nothing else.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut used) };
+    let [seconds, nanoseconds] = [used.tv_sec, used.tv_nsec];
+    Duration::new(u64::try_from(seconds).unwrap_or_default(), u32::try_from(nanoseconds).unwrap_or_default())
+}
+
 /// A socket that belongs to no runtime, for passing it between workers.
 #[derive(Debug)]
 pub enum DetachedSocket {

@@ -2,6 +2,7 @@
 //! replaces it as a whole; existing connections keep what they were opened with.
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use aws_lc_rs::rsa::{OAEP_SHA1_MGF1SHA1, OaepPrivateDecryptingKey, PrivateDecryptingKey};
@@ -16,6 +17,27 @@ pub struct Tls {
     pub key_pair: Option<KeyPair>,
     /// How servers are connected to.
     pub servers: TowardServers,
+    /// All certificates in use, for operators.
+    pub certificates: Vec<Certificate>,
+}
+
+/// A certificate in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// Its purpose.
+    pub role: &'static str,
+    /// Its source.
+    pub file: PathBuf,
+    /// The subject of the certificate.
+    pub subject: String,
+    /// Its issuer.
+    pub issuer: String,
+    /// Its serial number in hexadecimal digits.
+    pub serial: String,
+    /// Seconds since 1970 from which it is valid.
+    pub not_before: i64,
+    /// Seconds since 1970 until which it is valid.
+    pub not_after: i64,
 }
 
 /// How servers with `use_ssl` are connected to.

@@ -157,13 +157,13 @@ pub const VERBS: &[Verb] = &[
     show!(
         "SHOW PROMETHEUS METRICS",
         Everybody,
-        |c, _| Some(Reply::rows(["Data"], vec![vec![stats::prometheus::text(&c.sources())]])),
+        |c, _| Some(Reply::rows(["Data"], vec![vec![stats::metrics::text(&c.sources())]])),
         "All metrics in the Prometheus format."
     ),
     show!(
         "SHOW PROMETHEUS METRICS\\G",
         Everybody,
-        |c, _| Some(Reply::rows(["Data"], vec![vec![stats::prometheus::text(&c.sources())]])),
+        |c, _| Some(Reply::rows(["Data"], vec![vec![stats::metrics::text(&c.sources())]])),
         "The same metrics, for clients that send the `\\G`."
     ),
     show!("SHOW WARNINGS", Everybody, warnings, "The warnings of the last statement."),

@@ -6,6 +6,7 @@
 mod connection;
 pub mod listener;
 mod login;
+mod openmetrics;
 mod peer;
 mod routes;
 mod server;

@@ -6,13 +6,14 @@ use std::time::Duration;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
     WWW_AUTHENTICATE,
 };
 use hyper::{Method, Request, Response, StatusCode};
 use narrows_proxy::rt::timeout;
 
 use super::login::credentials;
+use super::openmetrics;
 use super::peer::Peer;
 use super::server::Server;
 use crate::store::Role;
@@ -58,7 +59,7 @@ async fn page(server: &Rc<Server>, peer: &Peer, request: &Request<Incoming>) -> 
     let reads = method == Method::GET || method == Method::HEAD;
     match request.uri().path() {
         "/" if reads => Page::new(StatusCode::OK, INDEX),
-        "/metrics" if reads => metrics(server, peer).await,
+        "/metrics" if reads => metrics(server, peer, request).await,
         "/livez" if reads => Page::new(StatusCode::OK, "ok"),
         "/readyz" if reads => match server.readiness(peer).await {
             Ok(()) => Page::new(StatusCode::OK, "ok"),
@@ -76,11 +77,16 @@ fn not_allowed(allowed: &'static str) -> Page {
     Page::new(StatusCode::METHOD_NOT_ALLOWED, format!("use {allowed}")).with(ALLOW, allowed)
 }
 
-async fn metrics(server: &Rc<Server>, peer: &Peer) -> Page {
+async fn metrics(server: &Rc<Server>, peer: &Peer, request: &Request<Incoming>) -> Page {
     match server.rows(peer, "SHOW PROMETHEUS METRICS").await {
         Ok(rows) => {
             let [text] = rows.into_iter().next().unwrap_or_default();
-            Page { status: StatusCode::OK, content_type: METRICS_TYPE, text, header: None }
+            let accepted = request.headers().get(ACCEPT).map(HeaderValue::as_bytes);
+            let (text, content_type) = match accepted.is_some_and(openmetrics::is_accepted) {
+                true => (openmetrics::from_text(&text), openmetrics::CONTENT_TYPE),
+                false => (text, TEXT_TYPE),
+            };
+            Page { status: StatusCode::OK, content_type, text, header: None }
         }
         Err(error) => Page::new(StatusCode::SERVICE_UNAVAILABLE, error),
     }
@@ -131,7 +137,7 @@ DELETE /drain    ends this";
 const DRAINS: &str = "draining: /readyz answers 503; clients are still served";
 
 /// The text format of Prometheus.
-const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+const TEXT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 const CHALLENGE: &str = "Basic realm=\"Narrows\", charset=\"UTF-8\"";
 

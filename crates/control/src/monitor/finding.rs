@@ -15,6 +15,20 @@ pub enum Finding {
     Lag(Address, HostgroupId, Lag, MeasuredLag),
 }
 
+impl Finding {
+    /// Whose it is, and a word for it.
+    pub fn change(&self) -> (&Address, &'static str) {
+        match self {
+            Finding::Reach(server, Reach::Reachable) => (server, "reachable"),
+            Finding::Reach(server, Reach::Unreachable) => (server, "unreachable"),
+            Finding::Role(server, _, ServerRole::Writer) => (server, "writer"),
+            Finding::Role(server, _, ServerRole::Reader) => (server, "reader"),
+            Finding::Lag(server, _, Lag::Fine, _) => (server, "caught_up"),
+            Finding::Lag(server, _, Lag::TooMuch, _) => (server, "lagging"),
+        }
+    }
+}
+
 /// Whether a server gets statements, according to pings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {

@@ -12,6 +12,7 @@ mod process;
 mod serve;
 mod servers;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,12 +22,13 @@ use narrows_proxy::server::{DataPlane, Listening, Pulse};
 use narrows_proxy::snapshot::{Rows, Snapshot};
 use narrows_proxy::sockets::Sockets;
 use narrows_proxy::stats::Observer;
+use narrows_proxy::tls::Tls;
 
 use crate::monitor::Monitor;
 use crate::monitor::health::Health;
 use crate::monitor::log::CheckCounts;
 use crate::monitor::placement::Known;
-use crate::monitor::plan::{MonitorLogin, Plan};
+use crate::monitor::plan::{Address, MonitorLogin, Plan};
 use crate::store::Store;
 pub use admin::{AdminListeners, BeginError};
 pub use http::HttpListeners;
@@ -154,6 +156,16 @@ impl Runtime {
     /// The number of checks, by kind.
     pub fn check_counts(&self) -> &CheckCounts {
         &self.servers.checks
+    }
+
+    /// How many times servers have changed, by address and change.
+    pub fn server_changes(&self) -> &BTreeMap<(Address, &'static str), u64> {
+        &self.servers.changes
+    }
+
+    /// Keys and certificates in use.
+    pub fn tls(&self) -> &Tls {
+        &self.rows.tls
     }
 
     /// The state of the servers' checks; `None`: there is no monitor.

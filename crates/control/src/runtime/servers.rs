@@ -31,6 +31,8 @@ pub(super) struct Servers {
     pub names: Names,
     pub checks: CheckCounts,
     pub health: Health,
+    /// How many times servers have changed, by address and change.
+    pub changes: BTreeMap<(Address, &'static str), u64>,
     pub purged: Instant,
     /// How many times servers were loaded or moved.
     pub version: u64,
@@ -49,6 +51,7 @@ impl Servers {
             names: Names::default(),
             checks: CheckCounts::default(),
             health: Health::default(),
+            changes: BTreeMap::new(),
             purged: Instant::now(),
             version: 1,
         }
@@ -69,7 +72,9 @@ impl Servers {
             let targets = targets(&rows.servers, rows);
             self.known.keep(&targets);
             self.health.keep(&targets);
-            self.latencies_us.retain(|address, _| targets.iter().any(|target| target.address == *address));
+            let is_known = |address: &Address| targets.iter().any(|target| target.address == *address);
+            self.latencies_us.retain(|address, _| is_known(address));
+            self.changes.retain(|(address, _), _| is_known(address));
         }
         let anew =
             module == Module::MysqlServers || before.writer_is_also_reader != settings.writer_is_also_reader;
@@ -100,6 +105,8 @@ impl Servers {
             return false;
         }
         tell(finding);
+        let (server, change) = finding.change();
+        *self.changes.entry((server.clone(), change)).or_default() += 1;
         if let Finding::Role(address, check_type, role) = finding {
             let pairs = &rows.replication_hostgroups;
             self.placement.place(pairs, (address, *check_type), *role, settings.writer_is_also_reader);

@@ -36,7 +36,11 @@ const METRICS: &[(&str, Figure)] = &[
 const ADMIN_STACKS: u64 = 2 * (2 << 20);
 
 pub fn rows(_: &Sources<'_>, observer: &Observer) -> Vec<Row> {
-    let figures = wait(observer.memory());
-    let row = |(name, figure): &(&'static str, Figure)| vec![text(*name), text(figure(&figures).to_string())];
-    METRICS.iter().map(row).collect()
+    let rows = figures(&wait(observer.memory())).into_iter();
+    rows.map(|(name, value)| vec![text(name), text(value.to_string())]).collect()
+}
+
+/// The same as numbers.
+pub fn figures(used: &MemoryFigures) -> Vec<(&'static str, u64)> {
+    METRICS.iter().map(|(name, figure)| (*name, figure(used))).collect()
 }

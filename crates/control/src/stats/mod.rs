@@ -2,8 +2,8 @@
 
 mod global;
 mod memory;
+pub mod metrics;
 pub mod nodes;
-pub mod prometheus;
 mod readiness;
 mod sessions;
 mod sources;

@@ -28,6 +28,11 @@ impl Nodes {
         Reply::ok()
     }
 
+    /// The nodes: UUID, host, port, and when they were last seen, in seconds since 1970.
+    pub fn last_seen(&self) -> impl Iterator<Item = (&str, &str, u16, u64)> {
+        self.0.iter().map(|node| (&*node.uuid, &*node.host, node.port, node.last_seen))
+    }
+
     /// The rows of the table.
     pub fn rows(&self) -> Vec<Row> {
         self.0.iter().map(filled::clients_status).collect()

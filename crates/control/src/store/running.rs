@@ -111,6 +111,11 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
+    /// Each part of the configuration: its name, how many times it was loaded, and when, in seconds since 1970.
+    pub fn loads(&self) -> Vec<(&'static str, i64, i64)> {
+        self.running.loads.iter().map(|(name, load)| (*name, load.version, load.epoch)).collect()
+    }
+
     fn checksum_rows(&self) -> Cells {
         let names = MODULES.into_iter().flat_map(Module::checksums);
         let mut rows: Cells = names

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use ::aws_lc_rs::rsa::PrivateDecryptingKey;
+use narrows_proxy::tls::Certificate;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -12,25 +13,6 @@ use zeroize::Zeroizing;
 
 use super::TlsError;
 use crate::files;
-
-/// A certificate in use.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Certificate {
-    /// Its purpose.
-    pub role: &'static str,
-    /// Its source.
-    pub file: PathBuf,
-    /// The subject of the certificate.
-    pub subject: String,
-    /// Its issuer.
-    pub issuer: String,
-    /// Its serial number in hexadecimal digits.
-    pub serial: String,
-    /// Seconds since 1970 from which it is valid.
-    pub not_before: i64,
-    /// Seconds since 1970 until which it is valid.
-    pub not_after: i64,
-}
 
 /// Who may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

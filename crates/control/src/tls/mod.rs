@@ -16,21 +16,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use narrows_proxy::snapshot::SslParamsRow;
-use narrows_proxy::tls::{KeyPair, SharedTls, Tls};
+use narrows_proxy::tls::{Certificate, KeyPair, SharedTls, Tls};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ServerConfig, WebPkiClientVerifier};
 
 use crate::variables::{Value, Values};
-pub use files::Certificate;
 
 /// What was read and generated.
 #[derive(Debug, Default)]
 pub struct LoadedTls {
     /// The TLS configuration for the data plane.
     pub tls: SharedTls,
-    /// What is in use and when it expires, for operators.
-    pub certificates: Vec<Certificate>,
+    /// The certificates that were read so far.
+    certificates: Vec<Certificate>,
     /// Problems that do not prevent serving.
     pub remarks: Vec<String>,
 }
@@ -94,7 +93,8 @@ pub fn load(datadir: &Path, values: &Values, rows: &[SslParamsRow]) -> Result<Lo
     };
     let key_pair = Some(key_pair(datadir, &mut loaded.remarks)?);
     let servers = backend::toward_servers(values, rows, &keylog, &mut loaded);
-    loaded.tls = SharedTls(Arc::new(Tls { clients, key_pair, servers }));
+    let certificates = std::mem::take(&mut loaded.certificates);
+    loaded.tls = SharedTls(Arc::new(Tls { clients, key_pair, servers, certificates }));
     Ok(loaded)
 }
 

@@ -11,8 +11,8 @@ fn a_first_start_makes_what_there_is_not_and_the_next_one_uses_it() {
     assert_eq!(first.remarks, Vec::<String>::new());
     assert!(first.tls.clients.is_some() && first.tls.key_pair.is_some());
     let second = load(folder.path(), &Values::default(), &[]).expect("read");
-    assert_eq!(first.certificates, second.certificates);
-    let roles: Vec<_> = second.certificates.iter().map(|one| (one.role, one.subject.as_str())).collect();
+    assert_eq!(first.tls.certificates, second.tls.certificates);
+    let roles: Vec<_> = second.tls.certificates.iter().map(|one| (one.role, one.subject.as_str())).collect();
     assert_eq!(
         roles,
         [

@@ -202,6 +202,8 @@ static ROWS: &[Variable] = &[
         .needless("no core files are written, as passwords and keys would be in them"),
     integer("admin-coredump_generation_threshold", Obscure, 10, 1, 500, "Most core dumps on demand.")
         .needless("no core files are written, as passwords and keys would be in them"),
+    integer("admin-metrics_max_series", Useful, 10_000, 1, 10_000_000, "Most time series of one metric; the others are left out, and counted in narrows_metrics_series_left_out.")
+        .read_by_name(),
     text("admin-mysql_ifaces", Essential, Form::Addresses, "127.0.0.1:6032", "Where the admin interface listens (ProxySQL: 0.0.0.0:6032).")
         .read_by_name(),
     integer("admin-prometheus_memory_metrics_interval", Useful, 61, 1, 604_799, "Seconds between two measurements of memory for the metrics.")

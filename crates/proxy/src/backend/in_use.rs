@@ -2,8 +2,9 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
-use crate::figures::Tally;
+use crate::figures::{Histogram, ServerTiming, Tally};
 use crate::hostgroup::{Latency, Load};
 use crate::rt::Instant;
 
@@ -14,6 +15,9 @@ pub struct ServerTally {
     most_used: Cell<u64>,
     counts: Cell<Tally>,
     latency: Latency,
+    connects: Histogram,
+    first_bytes: Histogram,
+    answers: Histogram,
 }
 
 /// A connection in use: counted from its lease until it is returned or dropped.
@@ -54,6 +58,21 @@ impl ServerTally {
         self.counts.take()
     }
 
+    /// A connection was opened, which took so long.
+    pub fn connected(&self, time: Duration) {
+        self.count(|tally| tally.connected += 1);
+        self.connects.add(time);
+    }
+
+    /// How long the server takes.
+    pub fn timing(&self) -> ServerTiming {
+        ServerTiming {
+            connects: self.connects.durations(),
+            first_bytes: self.first_bytes.durations(),
+            answers: self.answers.durations(),
+        }
+    }
+
     /// Resets the maximum in use at once.
     pub fn forget_most_used(&self) {
         self.most_used.set(self.used.get());
@@ -80,9 +99,15 @@ impl InUse {
         self.tally.count(change);
     }
 
-    /// A statement that arrived at `came` was answered at `now`.
-    pub fn answered(&self, came: Instant, now: Instant) {
-        self.tally.latency.add(came.max(self.since), self.beside, now);
+    /// A command that arrived at `came` was answered at `now`. `first_byte` is when the answer began, if not at the same
+    /// time. The time of a long answer depends on its reader, so it says nothing about the load of the server.
+    pub fn answered(&self, came: Instant, first_byte: Option<Instant>, now: Instant, is_long: bool) {
+        let sent = came.max(self.since);
+        self.tally.first_bytes.add(first_byte.unwrap_or(now).saturating_duration_since(sent));
+        self.tally.answers.add(now.saturating_duration_since(sent));
+        if !is_long {
+            self.tally.latency.add(sent, self.beside, now);
+        }
     }
 }
 

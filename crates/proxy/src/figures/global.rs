@@ -185,6 +185,8 @@ counters! {
     firewall_refused = "Narrows_firewall_refused";
     /// Statements classified as reads that a read-only server refused, and that ran on a writer.
     reads_run_on_writers = "Narrows_reads_run_on_writers";
+    /// Statements that ran again on another connection, after a server was lost or had refused them.
+    retries = "Narrows_retries";
     /// Hints in comments that have no effect here, or whose value is not a number.
     hints_ignored = "Narrows_hints_ignored";
     /// Mirrored statements that ran.

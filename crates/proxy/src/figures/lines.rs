@@ -39,6 +39,82 @@ pub struct ServerLine {
     pub latency_us: u64,
     /// The last reason why the server could not be reached, unless it has been reached since.
     pub failure: Option<ServerFailure>,
+    /// How long it takes. Not reset.
+    pub timing: ServerTiming,
+}
+
+/// How long a server takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ServerTiming {
+    /// To open a connection and log in.
+    pub connects: Durations,
+    /// From sending a command, or what must precede it, to the first bytes of its answer.
+    pub first_bytes: Durations,
+    /// The same, to the end of the answer, which depends on its reader too.
+    pub answers: Durations,
+}
+
+impl ServerTiming {
+    /// Adds those of another worker.
+    pub fn add(&mut self, other: &ServerTiming) {
+        self.connects.add(&other.connects);
+        self.first_bytes.add(&other.first_bytes);
+        self.answers.add(&other.answers);
+    }
+}
+
+/// Durations by size.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Durations {
+    /// How many there were up to each of [`Durations::LIMITS_US`] and above the one before, and how many longer ones.
+    pub buckets: [u64; Durations::LIMITS_US.len() + 1],
+    /// All of them together in us.
+    pub sum_us: u64,
+}
+
+impl Durations {
+    /// The limits of the buckets in us.
+    pub const LIMITS_US: [u64; 16] = [
+        100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+        2_500_000, 5_000_000, 10_000_000,
+    ];
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Durations) {
+        self.buckets.iter_mut().zip(other.buckets).for_each(|(mine, theirs)| *mine += theirs);
+        self.sum_us += other.sum_us;
+    }
+
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().sum()
+    }
+}
+
+/// The statements of one hostgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostgroupLine {
+    /// The hostgroup; -1 for what Narrows answered.
+    pub hostgroup: HostgroupId,
+    /// From the arrival of a statement to the end of its answer.
+    pub statements: Durations,
+    /// Waits for a connection, of statements that could not have one at once.
+    pub waits: Durations,
+}
+
+/// Clients that have these in common.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ClientLine {
+    /// The user.
+    pub username: String,
+    /// The current schema.
+    pub schema: Option<String>,
+    /// The client's address.
+    pub client_host: String,
+    /// The hostgroup of the current or last statement.
+    pub hostgroup: Option<HostgroupId>,
+    /// Why they keep a connection.
+    pub pins: PinReason,
 }
 
 /// Counters of one server, or of several together.

@@ -2,6 +2,7 @@
 
 mod commands;
 mod digests;
+mod durations;
 mod errors;
 mod global;
 mod lines;
@@ -9,11 +10,13 @@ mod tables;
 
 pub use commands::{CommandClass, Commands};
 pub use digests::{DigestKey, DigestTable, Execution, Row, RowFigures};
+pub use durations::{Histogram, HostgroupTable};
 pub use errors::{ErrorFigures, ErrorKey, ErrorTable};
 pub use global::{Counters, NOT_COUNTED};
 pub use lines::{
-    CommandLine, DigestLine, Doing, ErrorLine, ExplainedRoute, FreeConnection, MemoryFigures, PinLine,
-    PreparedLine, ProcessBackend, ProcessLine, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule,
-    RouteServer, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine, Take, Tally, UserLine,
+    ClientLine, CommandLine, DigestLine, Doing, Durations, ErrorLine, ExplainedRoute, FreeConnection,
+    HostgroupLine, MemoryFigures, PinLine, PreparedLine, ProcessBackend, ProcessLine, RouteError, RouteHint,
+    RouteOutcome, RouteQuestion, RouteRule, RouteServer, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine,
+    ServerTiming, Take, Tally, UserLine,
 };
 pub use tables::Figures;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::{Commands, DigestTable, ErrorTable};
+use super::{Commands, DigestTable, ErrorTable, HostgroupTable};
 use crate::rt::Instant;
 
 /// The figures that one worker counts, besides its [`super::Counters`].
@@ -15,6 +15,8 @@ pub struct Figures {
     pub digests: RefCell<DigestTable>,
     /// Errors of servers; the pool adds errors of connects.
     pub errors: Rc<RefCell<ErrorTable>>,
+    /// Statements and waits by hostgroup.
+    pub hostgroups: HostgroupTable,
     /// When the process started.
     started: Instant,
     /// Memory for the texts of running statements.
@@ -29,6 +31,7 @@ impl Figures {
             commands: Commands::default(),
             digests: RefCell::new(DigestTable::new(budget)),
             errors: Rc::default(),
+            hostgroups: HostgroupTable::default(),
             started,
             spare_texts: RefCell::default(),
         }

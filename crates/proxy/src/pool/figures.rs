@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{Group, Pool};
 use crate::backend::{Backend, InUse, Login, ServerTally};
-use crate::figures::{Counters, FreeConnection, Take, Tally};
+use crate::figures::{Counters, FreeConnection, ServerTiming, Take, Tally};
 use crate::hostgroup::{Load, Server, ServerFigures};
 use crate::rt::Instant;
 use crate::snapshot::{HostgroupId, Snapshot};
@@ -41,6 +41,8 @@ pub struct ServerReport {
     pub idle: u64,
     /// What is counted.
     pub tally: Tally,
+    /// How long it takes.
+    pub timing: ServerTiming,
     /// The last failure to reach it: when, until when it is avoided, and the text.
     pub failure: Option<(Instant, Instant, String)>,
 }
@@ -86,6 +88,7 @@ impl Pool {
                     most_used: tally.most_used(),
                     idle: group.idle.borrow().iter().filter(of_server).count() as u64,
                     tally: tally.counts(),
+                    timing: tally.timing(),
                     failure: failure
                         .map(|failure| (failure.at, failure.at + failure.pause, failure.text.clone())),
                 });

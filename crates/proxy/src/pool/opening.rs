@@ -146,10 +146,11 @@ impl Pool {
             }
             Ok(backend)
         };
+        let began = Instant::now();
         let opened = opened.await;
         match &opened {
             Ok(_) => {
-                tally.count(|tally| tally.connected += 1);
+                tally.connected(began.elapsed());
                 known.figures.was_reached(nanoseconds(self.epoch.elapsed()));
             }
             Err(error) => {

@@ -90,11 +90,9 @@ impl Session {
             }
             _ => self.run.ended = Some(Instant::now()),
         }
-        // The time of a long answer depends on its reader.
-        if let (Some(in_use), Some(now)) = (&backend.in_use, self.run.ended)
-            && outcome.received < LONG_ANSWER
-        {
-            in_use.answered(self.handle.since() + job.options.delay, now);
+        if let (Some(in_use), Some(now)) = (&backend.in_use, self.run.ended) {
+            let came = self.handle.since() + job.options.delay;
+            in_use.answered(came, outcome.first_byte, now, outcome.received >= LONG_ANSWER);
         }
         if job.command == Command::StmtExecute {
             self.worker.counters.borrow_mut().backend_executes += 1;
@@ -137,6 +135,7 @@ impl Session {
         if taken >= variables.long_query_time {
             self.worker.counters.borrow_mut().slow_queries += 1;
         }
+        figures.hostgroups.add_statement(hostgroup, time_us);
         self.count_kind(statement, text);
         let Some(digest) = digest else { return };
         let schemaname = self.data.state.schema.as_deref().unwrap_or_default();
@@ -277,5 +276,5 @@ fn word(command: Option<Command>) -> &'static str {
     }
 }
 
-/// The time of an answer with more bytes than this says little about the server.
+/// An answer of this many bytes is long.
 const LONG_ANSWER: u64 = 65_536;

@@ -155,7 +155,7 @@ impl Session {
             };
             match self.attempt(&snapshot, leased, request, job, &mut tries).await? {
                 Attempt::Done => return Ok(()),
-                Attempt::Again => {}
+                Attempt::Again => self.worker.counters.borrow_mut().retries += 1,
             }
         }
     }

@@ -17,7 +17,7 @@ use crate::backend::{Backend, BackendError, InsertIdBefore, ServerError};
 use crate::figures::Doing;
 use crate::hostgroup::ServerFigures;
 use crate::pool::{Ask, Later, Lease, LeaseError};
-use crate::rt::select;
+use crate::rt::{Instant, select};
 use crate::snapshot::Snapshot;
 use crate::state::SharedState;
 
@@ -102,12 +102,14 @@ impl Session {
     ) -> Result<Result<Lease, NoLease>, End> {
         let doing = self.handle.doing();
         self.handle.does(Doing::Connect);
+        let began = Instant::now();
         let found = select! {
             biased;
             found = self.worker.pool.lease_later(snapshot, job.hostgroup, ask, later) => found,
             reason = self.client.interrupted() => return self.no_lease(reason).map(Err),
             () = request.client_gone(&self.client.stream) => return Err(End::Gone),
         };
+        self.worker.figures.hostgroups.add_wait(job.hostgroup, began.elapsed());
         self.handle.does(doing);
         Ok(found.map_err(|error| match error {
             LeaseError::Unavailable(text) => NoLease::Refused(Errno::NO_SERVER_IN_TIME, text),

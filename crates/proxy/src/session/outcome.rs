@@ -6,7 +6,7 @@ use narrows_wire::{Errno, Status};
 
 use super::End;
 use crate::backend::{PrepareOk, ServerError, TOO_MANY_STATEMENTS};
-use crate::rt::oneshot;
+use crate::rt::{Instant, oneshot};
 
 /// What the OK, EOF and ERR packets of an answer have reported.
 #[derive(Debug, Default)]
@@ -25,6 +25,8 @@ pub(super) struct Outcome {
     pub(super) rows_sent: u64,
     /// Bytes received from the server.
     pub(super) received: u64,
+    /// When the first part of the answer had arrived; `None`: it arrived as a whole.
+    pub(super) first_byte: Option<Instant>,
     /// Rows of the last result that had columns.
     pub(super) rows: Option<u64>,
     /// The number of its columns.

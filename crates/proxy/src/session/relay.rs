@@ -202,6 +202,9 @@ impl Relay<'_> {
             };
             self.ready += walk.passed;
             if let Next::More { need } = walk.next {
+                if self.outcome.received > 0 && self.outcome.first_byte.is_none() {
+                    self.outcome.first_byte = Some(Instant::now());
+                }
                 self.flush().await?;
                 self.fill(need).await?;
                 continue;

@@ -12,11 +12,11 @@ mod observer;
 mod route;
 
 pub use crate::figures::{
-    CommandClass, CommandLine, Commands, Counters, DigestKey, DigestLine, DigestTable, Doing, ErrorFigures,
-    ErrorKey, ErrorLine, ErrorTable, Execution, ExplainedRoute, Figures, FreeConnection, MemoryFigures,
-    NOT_COUNTED, PinLine, PreparedLine, ProcessBackend, ProcessLine, RouteError, RouteHint, RouteOutcome,
-    RouteQuestion, RouteRule, RouteServer, Row, RowFigures, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine,
-    Take, Tally, UserLine,
+    ClientLine, CommandClass, CommandLine, Commands, Counters, DigestKey, DigestLine, DigestTable, Doing,
+    Durations, ErrorFigures, ErrorKey, ErrorLine, ErrorTable, Execution, ExplainedRoute, Figures,
+    FreeConnection, HostgroupLine, MemoryFigures, NOT_COUNTED, PinLine, PreparedLine, ProcessBackend,
+    ProcessLine, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule, RouteServer, Row, RowFigures,
+    RuleLine, SHOWN_TEXT, ServerFailure, ServerLine, ServerTiming, Take, Tally, UserLine,
 };
 pub use heap::{Trimmer, bound_what_is_kept};
 pub use narrows_sql::KillKind;

@@ -1,7 +1,7 @@
 //! How the control plane asks the workers.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, btree_map};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use super::merge::{
     DigestName, Epoch, error_line, give_back_digest, give_back_error, merge_digest, milliseconds,
 };
 use super::{
-    CommandLine, Counters, DigestLine, ErrorFigures, ErrorKey, ErrorLine, ExplainedRoute, FreeConnection,
-    MemoryFigures, PinLine, PreparedLine, ProcessLine, RouteError, RouteQuestion, RuleLine, ServerFailure,
-    ServerLine, Take, Tally, UserLine, memory, route,
+    ClientLine, CommandLine, Counters, DigestLine, ErrorFigures, ErrorKey, ErrorLine, ExplainedRoute,
+    FreeConnection, HostgroupLine, MemoryFigures, PinLine, PreparedLine, ProcessLine, RouteError,
+    RouteQuestion, RuleLine, ServerFailure, ServerLine, ServerTiming, Take, Tally, UserLine, memory, route,
 };
 use crate::event_loop::{Event, Task, Workers};
 use crate::hostgroup::Server;
@@ -26,7 +26,7 @@ use crate::pool::ServerReport;
 use crate::prepared;
 use crate::route::digest_options;
 use crate::rt::{Instant, oneshot};
-use crate::snapshot::{Account, ServerStatus, Snapshot};
+use crate::snapshot::{Account, HostgroupId, ServerStatus, Snapshot};
 use crate::worker::{ClientHost, Handle, KillAnswer, Peers, Worker};
 
 /// Requests figures from the workers, from any thread. Its futures need no particular runtime; [`wait`] runs them on a
@@ -114,6 +114,7 @@ impl Observer {
             queries_gtid_sync: 0,
             latency_us: server.figures.latency_us(),
             failure: None,
+            timing: ServerTiming::default(),
         };
         let now = Instant::now();
         let reached = self.peers().started + Duration::from_nanos(server.figures.reached_ns());
@@ -123,6 +124,7 @@ impl Observer {
             line.free += report.idle;
             line.most_used += report.most_used;
             line.tally.add(report.tally);
+            line.timing.add(&report.timing);
             let Some((at, until, text)) = &report.failure else { continue };
             if *at >= reached && failed_at.is_none_or(|last| *at > last) {
                 failed_at = Some(*at);
@@ -343,6 +345,30 @@ impl Observer {
         let mut lines = self.sessions(|worker, handle, now| vec![handle.process(worker.index, now)]).await;
         lines.sort_by_key(|line| line.id);
         lines
+    }
+
+    /// How many clients there are of each kind, in no particular order.
+    pub async fn clients(&self) -> Vec<(ClientLine, u64)> {
+        let mut clients: HashMap<ClientLine, u64> = HashMap::new();
+        for line in self.sessions(|_, handle, _| vec![handle.client_line()]).await {
+            *clients.entry(line).or_default() += 1;
+        }
+        clients.into_iter().collect()
+    }
+
+    /// Statements and waits of each hostgroup that had any, in order.
+    pub async fn hostgroups(&self) -> Vec<HostgroupLine> {
+        let mut sum: BTreeMap<HostgroupId, HostgroupLine> = BTreeMap::new();
+        for line in self.ask_all(|worker| worker.figures.hostgroups.lines()).await.into_iter().flatten() {
+            match sum.entry(line.hostgroup) {
+                btree_map::Entry::Vacant(place) => drop(place.insert(line)),
+                btree_map::Entry::Occupied(mut place) => {
+                    place.get_mut().statements.add(&line.statements);
+                    place.get_mut().waits.add(&line.waits);
+                }
+            }
+        }
+        sum.into_values().collect()
     }
 
     /// Every reason for which any session is pinned, by session id.

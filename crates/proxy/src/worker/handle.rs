@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use crate::backend::Card;
-use crate::figures::{Doing, PinLine, ProcessBackend, ProcessLine};
+use crate::figures::{ClientLine, Doing, PinLine, ProcessBackend, ProcessLine};
 use crate::hostgroup::Server;
 use crate::pin_reason::PinReason;
 use crate::rows::HostgroupId;
@@ -287,8 +287,6 @@ impl Handle {
     /// The session as a process list shows it.
     pub fn process(&self, worker: usize, now: Instant) -> ProcessLine {
         let text = self.text.borrow();
-        let mut pins = PinReason::default();
-        self.pins.borrow().iter().for_each(|pin| pins.add(pin.reason));
         ProcessLine {
             worker,
             id: self.id,
@@ -301,10 +299,27 @@ impl Handle {
             doing: self.doing.get(),
             time_ms: milliseconds(now, self.since.get()),
             info: (self.is_busy() && !text.is_empty()).then(|| String::from_utf8_lossy(&text).into_owned()),
-            pins,
+            pins: self.pin_reasons(),
             age_ms: milliseconds(now, self.since_login),
             commands: self.commands.get(),
         }
+    }
+
+    /// What the client has in common with others.
+    pub fn client_line(&self) -> ClientLine {
+        ClientLine {
+            username: self.username.borrow().clone(),
+            schema: self.schema(),
+            client_host: self.peer.0.clone(),
+            hostgroup: self.hostgroup(),
+            pins: self.pin_reasons(),
+        }
+    }
+
+    fn pin_reasons(&self) -> PinReason {
+        let mut pins = PinReason::default();
+        self.pins.borrow().iter().for_each(|pin| pins.add(pin.reason));
+        pins
     }
 
     /// Why the session is pinned, a line for each reason. `text_of` finds the texts of digests.

@@ -4,7 +4,7 @@ use super::*;
 use crate::rows::server;
 use crate::rules::OwnedClient;
 use crate::snapshot::{Rows, ServerStatus, UserRow};
-use crate::stats::{ServerFailure, Tally};
+use crate::stats::{ServerFailure, ServerTiming, Tally};
 
 fn snapshot(change: impl FnOnce(&mut Rows)) -> Snapshot {
     let rule = |rule_id, pattern: &str, hostgroup| RuleRow {
@@ -59,6 +59,7 @@ fn route_with(snapshot: &Snapshot, statement: &str, lines: &[ServerLine]) -> Exp
 
 fn line(hostname: &str, failure: Option<ServerFailure>) -> ServerLine {
     ServerLine {
+        timing: ServerTiming::default(),
         hostgroup: HostgroupId(1),
         hostname: hostname.to_owned(),
         port: 3306,

@@ -1,0 +1,111 @@
+//! Metrics that ProxySQL does not have, and the nodes of a cluster.
+
+use narrows_proxy::stats::{ClientLine, Counters, Observer, wait};
+
+use super::page::MetricKind::{Counter, Gauge};
+use super::page::Page;
+use super::servers::address;
+use crate::stats::sources::Sources;
+
+/// Writes what the workers count.
+pub fn write_counters(page: &mut Page, counters: &Counters) {
+    for (name, value) in counters.rows() {
+        if let Some(short) = name.strip_prefix("Narrows_") {
+            let help = format!("The row {name} of SHOW NARROWS STATUS.");
+            page.single(&format!("narrows_{short}_total"), Counter, &help, value);
+        }
+    }
+    let help = "How many times a client was pinned to its connection, by reason.";
+    let mut metric = page.metric("narrows_pins_total", Counter, help);
+    for (reason, count) in &counters.pins {
+        metric.value(&[("reason", reason)], count);
+    }
+    let help = "Statements for which a hostgroup had no server in time, by cause.";
+    let mut metric = page.metric("narrows_hostgroup_unavailable_total", Counter, help);
+    for ((hostgroup, cause), count) in &counters.unavailable {
+        metric.value(&[("hostgroup", &hostgroup.to_string()), ("cause", cause)], count);
+    }
+}
+
+/// Writes how many clients are pinned now, and how many there are.
+pub fn write_pins(page: &mut Page, clients: &[(ClientLine, u64)]) {
+    let all: u64 = clients.iter().map(|(_, count)| count).sum();
+    page.single("narrows_sessions", Gauge, "Clients that have logged in.", all);
+    let mut reasons = std::collections::BTreeMap::new();
+    let mut pinned = 0;
+    for (line, count) in clients {
+        let names = line.pins.names();
+        pinned += if names.is_empty() { 0 } else { *count };
+        for name in names {
+            *reasons.entry(name).or_insert(0) += count;
+        }
+    }
+    page.single("narrows_sessions_pinned", Gauge, "Clients that are pinned to their connection.", pinned);
+    let help = "The same by reason; a client may have several.";
+    let mut metric = page.metric("narrows_sessions_pinned_by_reason", Gauge, help);
+    for (reason, count) in reasons {
+        metric.value(&[("reason", reason)], count);
+    }
+}
+
+/// Writes the monitor's findings.
+pub fn write_monitor(page: &mut Page, sources: &Sources<'_>) {
+    let help = "How many times the monitor found that a server has changed.";
+    let mut metric = page.metric("narrows_server_changes_total", Counter, help);
+    for ((server, change), count) in sources.runtime.server_changes() {
+        metric.value(&[("endpoint", &address(&server.hostname, server.port)), ("change", change)], count);
+    }
+    let mut metric =
+        page.metric("narrows_monitor_check_failing", Gauge, "1 for a failing check of a server.");
+    let Some(health) = sources.runtime.health(sources.store) else { return };
+    for (server, kind, failing) in health.checks() {
+        let endpoint = address(&server.hostname, server.port);
+        metric.value(&[("endpoint", &endpoint), ("check", kind.name)], u8::from(failing.is_some()));
+    }
+}
+
+/// Writes which configuration runs.
+pub fn write_configuration(page: &mut Page, sources: &Sources<'_>) {
+    let loads = sources.store.loads();
+    let help = "How many times a part of the configuration was loaded.";
+    let mut metric = page.metric("narrows_config_version", Gauge, help);
+    for (module, version, _) in &loads {
+        metric.value(&[("module", module)], version);
+    }
+    let help = "When it was last loaded, in seconds since 1970.";
+    let mut metric = page.metric("narrows_config_loaded_timestamp_seconds", Gauge, help);
+    for (module, _, epoch) in &loads {
+        metric.value(&[("module", module)], epoch);
+    }
+    let help = "When a certificate in use expires, in seconds since 1970.";
+    let mut metric = page.metric("narrows_tls_certificate_expiry_timestamp_seconds", Gauge, help);
+    for certificate in &sources.runtime.tls().certificates {
+        let file = certificate.file.to_string_lossy();
+        let labels = [("role", certificate.role), ("file", &file), ("serial", &certificate.serial)];
+        metric.value(&labels, certificate.not_after);
+    }
+}
+
+/// Writes which other nodes of a cluster have announced themselves, as ProxySQL does.
+pub fn write_nodes(page: &mut Page, sources: &Sources<'_>) {
+    let help = "When another node of a cluster has announced itself, in seconds since 1970.";
+    let mut metric = page.metric("proxysql_servers_clients_status_last_seen_at", Gauge, help);
+    for (uuid, hostname, port, seen) in sources.nodes.last_seen() {
+        metric.value(&[("uuid", uuid), ("hostname", hostname), ("port", &port.to_string())], seen);
+    }
+}
+
+/// Writes which rules were hit.
+pub fn write_rules(page: &mut Page, observer: &Observer) {
+    let help = "How many times a query rule was hit.";
+    let mut metric = page.metric("narrows_query_rule_hits_total", Counter, help);
+    for line in wait(observer.rule_hits()) {
+        metric.value(&[("rule_id", &line.rule_id.to_string())], line.hits);
+    }
+}
+
+/// Writes what did not fit. Comes last.
+pub fn write_left_out(page: &mut Page) {
+    let help = "Time series of this page that were left out (admin-metrics_max_series).";
+    page.single("narrows_metrics_series_left_out", Gauge, help, page.left_out());
+}
