@@ -78,7 +78,11 @@ impl Scene {
         let said = self.folder.file(&format!("said.{}", self.number));
         let output = fs::File::create(&said).expect("a file");
         let mut command = self.network.command();
-        command.args(["bash", "-c", line]).current_dir(self.folder.file("here")).process_group(0);
+        // In the background of a script, signals of the keyboard are ignored, and those who are started inherit that.
+        command
+            .args(["env", "--default-signal=INT", "bash", "-c", line])
+            .current_dir(self.folder.file("here"))
+            .process_group(0);
         let path = std::env::var("PATH").unwrap_or_default();
         command.env("PATH", format!("{}:{path}:/usr/sbin", self.folder.file("bin").display()));
         command.env("TMPDIR", self.folder.file("tmp")).env_remove("NARROWS_LOG");
@@ -136,10 +140,6 @@ impl Scene {
             let Some((line, mut process)) = self.staying.pop() else { return };
             let pid = Pid::from_raw(process.pid() as i32).expect("a process");
             kill_process_group(pid, Signal::INT).expect("it is ours");
-            // HAProxy's master process loses a signal that arrives while its workers start: the user presses it again.
-            if line.starts_with("haproxy") && process.wait_for(PRESSED_AGAIN).is_none() {
-                kill_process_group(pid, Signal::INT).expect("it is ours");
-            }
             assert!(process.wait_for(PATIENCE).is_some(), "{line}: Ctrl-C does not end it");
         }
     }
@@ -228,9 +228,6 @@ const IS_UP: [&str; 3] = ["Ctrl-C ends it.", " serving interfaces=", "Loading su
 
 /// For a server that is initialised for the first time, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
-
-/// The time after which Ctrl-C is pressed again.
-const PRESSED_AGAIN: Duration = Duration::from_secs(5);
 
 #[test]
 fn dots_stand_for_anything() {
