@@ -13,6 +13,7 @@ use narrows_control::store::{Opening, Start};
 use serde::{Deserialize, Serialize};
 
 use crate::flags::Run;
+use crate::log::Log;
 
 /// What to serve, from which files, and how to end. The supervisor passes it to each of its worker processes.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -26,6 +27,9 @@ pub struct Launch {
     is_default: bool,
     /// Log file; `None`: standard error.
     pub log: Option<PathBuf>,
+    /// Whether the log is JSON.
+    #[serde(default)]
+    log_is_json: bool,
     /// File that holds the process id.
     pub pidfile: Option<PathBuf>,
     /// Whether the stored configuration is set aside.
@@ -63,6 +67,7 @@ impl Launch {
         let errorlog = bootstrap.errorlog.as_ref().filter(|_| !flags.foreground);
         Ok(Launch {
             log: errorlog.map(|path| bootstrap.resolve(path)),
+            log_is_json: bootstrap.log_is_json,
             pidfile: bootstrap.pidfile.as_ref().map(|path| bootstrap.resolve(path)),
             datadir,
             is_default,
@@ -75,6 +80,14 @@ impl Launch {
             missing_heartbeats: bootstrap.restart_on_missing_heartbeats,
             remarks,
         })
+    }
+
+    /// Opens the log.
+    ///
+    /// # Errors
+    /// See [`Log::open`].
+    pub fn open_log(&self) -> anyhow::Result<Log> {
+        Log::open(self.log.as_deref(), self.log_is_json)
     }
 
     /// Makes sure that the data folder exists. The default one is created; a configured one that does not exist may be

@@ -13,7 +13,7 @@ mod keeper;
 mod last_words;
 mod launch;
 mod line;
-mod log_file;
+mod log;
 mod manual;
 mod one_line;
 mod password;
@@ -109,7 +109,7 @@ fn run(flags: &Run) -> anyhow::Result<ExitCode> {
     signals::block();
     let launch = Launch::read(flags)?;
     launch.make_datadir()?;
-    let log = log_file::open_log(launch.log.as_deref())?;
+    let log = launch.open_log()?;
     info!(version = env!("CARGO_PKG_VERSION"), commit = version::COMMIT, "starting");
     match &launch.file {
         Some(path) => info!(file = %path.display(), "configuration read"),

@@ -29,7 +29,7 @@ use crate::keeper::{self, Keepers};
 use crate::last_words;
 use crate::launch::{self, Launch};
 use crate::line::{Leaving, Line, Order};
-use crate::log_file::{LogFile, open_log};
+use crate::log::Log;
 use crate::resources::{give_back_memory, keep_memory_private, raise_open_files_limit, warn_of_few_files};
 use crate::signals::{self, Signals, Wanted};
 use crate::supervisor::AGAIN;
@@ -39,7 +39,7 @@ use crate::supervisor::channel::{Channel, Received, Stance, ToSupervisor, ToWork
 ///
 /// # Errors
 /// The error that prevents serving.
-pub fn alone(launch: &Launch, log: LogFile) -> anyhow::Result<ExitCode> {
+pub fn alone(launch: &Launch, log: Log) -> anyhow::Result<ExitCode> {
     raise_open_files_limit();
     keep_memory_private();
     bound_what_is_kept();
@@ -66,7 +66,7 @@ pub fn as_worker() -> anyhow::Result<ExitCode> {
         };
     // The kernel has named the thread after the path by which its program was started.
     let _ = rustix::thread::set_name(c"narrows");
-    let log = open_log(launch.log.as_deref())?;
+    let log = launch.open_log()?;
     raise_open_files_limit();
     keep_memory_private();
     bound_what_is_kept();
@@ -140,7 +140,7 @@ fn thaw(memory: OwnedFd, line: &Line) -> anyhow::Result<Frozen> {
 
 struct Server<'a> {
     launch: &'a Launch,
-    log: LogFile,
+    log: Log,
     line: Option<Arc<Line>>,
     orders: UnboundedReceiver<Order>,
     heart: Heart,
@@ -175,7 +175,7 @@ impl Server<'_> {
         warn_of_few_files(rows.variables.max_connections);
         let (interfaces, workers) = (plane.addresses().join(", "), plane.workers());
         let (ends, mut ended) = unbounded_channel();
-        let heart = self.heart.clone();
+        let (heart, log) = (self.heart.clone(), self.log.clone());
         let control = control::begin(Beginning {
             store,
             begun: Begun {
@@ -187,6 +187,7 @@ impl Server<'_> {
                 datadir: self.launch.datadir.clone(),
                 query_log,
                 on_pulse: Box::new(move |pulse| heart.follow(pulse)),
+                set_log_levels: Box::new(move |levels| log.set_levels(levels)),
             },
             monitoring: self.launch.monitoring(),
             process: self.process(ends),

@@ -31,7 +31,7 @@ use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use crate::launch::Launch;
-use crate::log_file::LogFile;
+use crate::log::Log;
 use crate::signals::{self, Signals, Wanted};
 use channel::{Stance, ToSupervisor, ToWorker};
 use lock::Lock;
@@ -47,7 +47,7 @@ pub const AGAIN: u8 = 75;
 ///
 /// # Errors
 /// A folder that another Narrows uses; sockets and processes that cannot be created.
-pub fn run(launch: Launch, on_death: OnDeath, log: LogFile) -> anyhow::Result<ExitCode> {
+pub fn run(launch: Launch, on_death: OnDeath, log: Log) -> anyhow::Result<ExitCode> {
     // The running configuration, including passwords, is held here for the next process.
     crate::resources::keep_memory_private();
     let manager = Manager::of_environment();
@@ -117,7 +117,7 @@ struct Supervisor {
     nursery: Nursery,
     launch: Launch,
     on_death: OnDeath,
-    log: LogFile,
+    log: Log,
     manager: Manager,
     /// Listening sockets by interface.
     sockets: BTreeMap<String, OwnedFd>,
@@ -170,7 +170,7 @@ impl Supervisor {
     fn new(
         launch: &Launch,
         on_death: OnDeath,
-        log: LogFile,
+        log: Log,
         manager: Manager,
         sockets: BTreeMap<String, OwnedFd>,
         nursery: Nursery,

@@ -500,7 +500,7 @@ fn launch(mode: &Mode<'_>, folder: &TempFolder, disk: Option<&SmallDisk>) -> Opt
     while process.try_wait().is_none() {
         // The last line logged at start; a test that counts lines only sees what is written after it.
         let log = fs::read_to_string(folder.file("log")).unwrap_or_default();
-        if log.contains(" serving interfaces=") {
+        if log.contains(" serving interfaces=") || log.contains("\"message\":\"serving\"") {
             return Some(process);
         }
         assert!(Instant::now() < deadline, "narrows does not serve:\n{log}");

@@ -206,6 +206,7 @@ fn status(packet: &Packet) -> u64 {
 
 /// Variables that ProxySQL does not have: left out of the comparison.
 const OWN_VARIABLES: &[&str] = &[
+    "admin-log_level",
     "admin-metrics_max_series",
     "admin-restapi_address",
     "admin-restapi_tls",

@@ -3,6 +3,7 @@
 mod audit;
 mod checks;
 mod effect;
+mod log;
 
 use narrows_testkit::RawClient;
 

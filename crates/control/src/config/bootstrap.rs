@@ -9,6 +9,8 @@ pub struct Bootstrap {
     pub datadir: Option<PathBuf>,
     /// Log file; `None`: standard error.
     pub errorlog: Option<PathBuf>,
+    /// Whether the log is JSON, one object per line.
+    pub log_is_json: bool,
     /// File that holds the process id.
     pub pidfile: Option<PathBuf>,
     /// Identity of this node.
@@ -28,6 +30,7 @@ impl Default for Bootstrap {
         Bootstrap {
             datadir: None,
             errorlog: None,
+            log_is_json: false,
             pidfile: None,
             uuid: None,
             restart_on_missing_heartbeats: 10,

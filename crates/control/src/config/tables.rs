@@ -64,6 +64,7 @@ pub static BOOTSTRAP: ConfigTable<Bootstrap> = ConfigTable {
     columns: &[
         text("datadir", Form::NotEmpty, Null, |b, v| b.datadir = Some(v.into()), "The data folder, for everything that Narrows writes; it must exist. If absent: `/var/lib/narrows` for a configuration file in `/etc/narrows`, otherwise `narrows-data` in the current folder, which is created."),
         text("errorlog", Form::NotEmpty, Null, |b, v| b.errorlog = Some(v.into()), "The log file, if not started with -f; relative paths start from `datadir`. If absent: standard error."),
+        text("log_format", Form::OneOf(&["text", "json"]), Is("text"), |b, v| b.log_is_json = v == "json", "The form of the log: text, or one JSON object per line."),
         text("pidfile", Form::NotEmpty, Null, |b, v| b.pidfile = Some(v.into()), "File with the process id of the supervisor; relative paths start from `datadir`."),
         text("uuid", Form::NotEmpty, Null, |b: &mut Bootstrap, v| b.uuid = Some(v), "Identity of this node.").not_yet(),
         integer("restart_on_missing_heartbeats", 0, MOST, Is("10"), |b, v| b.restart_on_missing_heartbeats = to_u32(v), "Heartbeats, one every 3 seconds, that a worker process may miss before the supervisor kills it and another one takes over; 0: any number. A process that is stopped or being debugged misses none."),

@@ -61,6 +61,7 @@ impl Runtime {
             Module::AdminVariables => {
                 warnings.extend(self.listeners.follow(store).into_iter().map(remark));
                 warnings.extend(self.http.follow(store).into_iter().map(remark));
+                warnings.extend(self.set_log_levels(store).map(remark));
                 let known = known_passwords(store.variables());
                 warnings.extend(known.into_iter().map(|problem| remark(problem.to_string())));
                 self.announce_to_listeners(store);

@@ -52,6 +52,7 @@ pub struct Runtime {
     sockets: Arc<dyn Sockets>,
     keep: Option<Keep>,
     on_pulse: OnPulse,
+    set_log_levels: SetLogLevels,
 }
 
 /// What runs when the control thread starts.
@@ -72,7 +73,12 @@ pub struct Begun {
     pub query_log: QueryLog,
     /// Notified when the serving workers change.
     pub on_pulse: OnPulse,
+    /// Sets which lines the log has.
+    pub set_log_levels: SetLogLevels,
 }
+
+/// Receives the levels of the log (`admin-log_level`); returns why they cannot be used.
+pub type SetLogLevels = Box<dyn Fn(&str) -> Result<(), String> + Send>;
 
 /// Receives the bytes of [`Store::freeze`] each time what runs has changed.
 pub type Keep = Box<dyn Fn(&[u8]) + Send>;
@@ -99,7 +105,9 @@ impl Runtime {
             sockets: begun.sockets,
             keep: begun.keep,
             on_pulse: begun.on_pulse,
+            set_log_levels: begun.set_log_levels,
         };
+        runtime.set_log_levels(store).into_iter().for_each(|remark| tracing::warn!("{remark}"));
         runtime.announce_plan(store);
         runtime.keep_what_runs(store);
         runtime
@@ -182,6 +190,13 @@ impl Runtime {
     /// Makes the query log continue in a new file.
     pub fn rotate_query_log(&self) {
         self.query_log.rotate();
+    }
+
+    /// Makes the log have the lines that the variable says; returns a remark if it cannot.
+    fn set_log_levels(&self, store: &Store) -> Option<String> {
+        let levels = store.variable("admin-log_level").unwrap_or_default();
+        let refused = (self.set_log_levels)(&levels).err()?;
+        Some(format!("admin-log_level: the levels of the log stay as they are: {refused}"))
     }
 
     /// Gives the monitor its plan: what to check, and how.

@@ -202,6 +202,8 @@ static ROWS: &[Variable] = &[
         .needless("no core files are written, as passwords and keys would be in them"),
     integer("admin-coredump_generation_threshold", Obscure, 10, 1, 500, "Most core dumps on demand.")
         .needless("no core files are written, as passwords and keys would be in them"),
+    text("admin-log_level", Useful, Form::Any, "", "Which lines the log has: error, warn, info, debug or trace, and levels by module, as in `info,narrows_proxy::pins=debug`; empty: as in the environment variable NARROWS_LOG, or info.")
+        .read_by_name(),
     integer("admin-metrics_max_series", Useful, 10_000, 1, 10_000_000, "Most time series of one metric; the others are left out, and counted in narrows_metrics_series_left_out.")
         .read_by_name(),
     text("admin-mysql_ifaces", Essential, Form::Addresses, "127.0.0.1:6032", "Where the admin interface listens (ProxySQL: 0.0.0.0:6032).")
