@@ -15,6 +15,7 @@ mod process;
 mod publish;
 mod restart;
 mod rules;
+mod scrape;
 mod server;
 mod slap;
 mod socket;
@@ -75,6 +76,8 @@ enum Command {
     Instructions(instructions::InstructionsFlags),
     /// What it would bring to send statements on a connection before the answers to earlier ones.
     Pipelining(pipelining::PipeliningFlags),
+    /// What a scrape of the metrics costs, and what clients notice of it.
+    Scrape(scrape::ScrapeFlags),
     /// What TLS costs: a point select with and without it, and a connect compared with HAProxy's
     Tls(tls::TlsFlags),
 }
@@ -136,6 +139,7 @@ fn main() -> ExitCode {
         Command::Instructions(flags) => instructions::run(&flags),
         Command::Publish(flags) => publish::run(&flags),
         Command::Pipelining(flags) => pipelining::run(&flags),
+        Command::Scrape(flags) => scrape::run(&flags),
         Command::Tls(flags) => tls::run(&flags),
     };
     match outcome {

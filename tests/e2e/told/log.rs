@@ -74,7 +74,7 @@ fn levels_can_be_changed_while_it_runs() {
         "{told:?}"
     );
     assert!(pin() > pinned, "the former ones stay");
-    // What is saved is in force after the next start, too; and it can be taken back.
+    // It can be taken back.
     run(&mut admin, &["SET admin-log_level = 'error'", "LOAD ADMIN VARIABLES TO RUNTIME"]);
     let lines = narrows.log().lines().count();
     pin();

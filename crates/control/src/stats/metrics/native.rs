@@ -215,7 +215,6 @@ const SERIES: &[Series] = &[
     setting("proxysql_mysql_monitor_read_only_timeout_seconds", Milliseconds("mysql-monitor_read_only_timeout"), "The time limit of a check of read_only."),
     setting("proxysql_mysql_monitor_replication_lag_interval_seconds", Milliseconds("mysql-monitor_replication_lag_interval"), "Time between two checks of replication lag."),
     setting("proxysql_mysql_monitor_replication_lag_timeout_seconds", Milliseconds("mysql-monitor_replication_lag_timeout"), "The time limit of a check of replication lag."),
-    setting("proxysql_monitor_replication_lag_group_by_host", Variable("mysql-monitor_replication_lag_group_by_host"), "Whether the lag of a server is checked once for all its hostgroups."),
     setting("proxysql_mysql_monitor_writer_is_also_reader", Variable("mysql-monitor_writer_is_also_reader"), "Whether writers are readers too."),
     setting("proxysql_mysql_monitor_history_timeout_seconds", Milliseconds("mysql-monitor_history"), "How long results of checks are kept."),
 ];
