@@ -160,6 +160,8 @@ fn prepare(admin: &Address, http: SocketAddr, flags: &ScrapeFlags) -> io::Result
     let statements = [
         format!("INSERT INTO mysql_servers (hostgroup_id,hostname,port) VALUES {}", servers.join(",")),
         "LOAD MYSQL SERVERS TO RUNTIME".to_owned(),
+        format!("UPDATE mysql_users SET max_connections={}", flags.clients + 1_000),
+        "LOAD MYSQL USERS TO RUNTIME".to_owned(),
         format!("SET mysql-max_connections={}", flags.clients + 1_000),
         "LOAD MYSQL VARIABLES TO RUNTIME".to_owned(),
         format!("SET admin-restapi_port={}", http.port()),
