@@ -95,7 +95,10 @@ install_load() {
   command_or_package valgrind valgrind
 }
 
-install_metrics() { command_or_package promtool prometheus; }
+install_metrics() {
+  command_or_package promtool prometheus
+  command_or_package tmux tmux
+}
 
 install_toolchains() {
   install_servers

@@ -55,6 +55,8 @@ pub enum Verb {
     ConnectSpeed(crate::connect_speed::ConnectSpeedArgs),
     /// Find out whether a Narrows answers: for health checks
     Ping(crate::ping::PingArgs),
+    /// Show what happens in a running Narrows, live in a terminal
+    Top(crate::top::TopArgs),
     /// Print the completions of a shell
     Completions {
         /// The shell

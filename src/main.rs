@@ -24,6 +24,7 @@ mod sandbox;
 mod serve;
 mod signals;
 mod supervisor;
+mod top;
 mod version;
 
 use std::io::Write;
@@ -69,6 +70,7 @@ fn act(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Verb::Init(args)) => init::run(&args)?,
         Some(Verb::RemoveAtEnd { folder }) => init::remains::remove_at_end(&folder)?,
         Some(Verb::Sandbox(args)) => sandbox::run(args)?,
+        Some(Verb::Top(args)) => top::run(args)?,
         Some(Verb::Ping(args)) => print_lines(&ping::run(args)?)?,
         Some(Verb::Upgrade(place)) => print_lines(&supervisor::upgrade::ask(&place.datadir()?)?)?,
         None => print_lines(&version::line())?,

@@ -93,7 +93,7 @@ enum ProbeError {
 }
 
 /// The first address that the Narrows of `place` listens on.
-fn configured(place: Instance, is_admin: bool) -> anyhow::Result<Address> {
+pub fn configured(place: Instance, is_admin: bool) -> anyhow::Result<Address> {
     let listening = place.listening()?;
     let interfaces = if is_admin { listening.administrators } else { listening.clients };
     let Some(first) = interfaces.into_iter().next() else {

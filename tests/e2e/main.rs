@@ -55,6 +55,7 @@ mod support;
 mod sysbench;
 mod timeouts;
 mod told;
+mod top;
 mod traces;
 mod two_readers;
 mod wording;
