@@ -24,6 +24,7 @@ mod statement;
 mod substitute;
 mod template;
 mod token;
+mod trace_parent;
 mod transaction;
 mod words;
 
@@ -51,5 +52,6 @@ pub use statement::{Statement, classify, classify_with, parts, statements, use_s
 pub use substitute::{Shape, Substitute, substitute};
 pub use template::template;
 pub use token::Escapes;
+pub use trace_parent::TraceParent;
 pub use transaction::{Effect, effect_on_transaction, reads_apart};
 pub use words::{bare_words, has_backslash, names_any, names_kill};

@@ -16,7 +16,7 @@ use std::ops::Range;
 
 use crate::codec::{Malformed, Reader};
 use crate::query::is_null;
-use crate::value::skip_value;
+use crate::value::{shown, skip_value};
 
 /// The flags of a `COM_STMT_EXECUTE` that ask for a cursor.
 pub const CURSOR_FLAGS: u8 = 0b0111;
@@ -130,6 +130,24 @@ impl Parameters {
         })
     }
 
+    /// The values as text: the name of each one's type, and its text, or `None` for NULL. `types` are those to use, each followed
+    /// by a name if `named`. Values that cannot be read, and those after them, are left out.
+    pub fn shown(
+        &self,
+        payload: &[u8],
+        types: &[u8],
+        params: u16,
+        named: bool,
+    ) -> Vec<Option<(&'static str, String)>> {
+        let mut reader = Reader::new(payload.get(self.types.end..).unwrap_or_default());
+        let mut show = |given: Option<[u8; 2]>| {
+            let Some(kind) = given.map(u16::from_le_bytes) else { return Some(None) };
+            let value = skip_value(&mut reader, kind).ok()?;
+            shown(kind, value).map(Some)
+        };
+        self.given(payload, types, params, named).map_while(|given| show(given)).collect()
+    }
+
     /// The beginning of the payload with `types` inserted, and how many bytes of `payload` it replaces.
     pub fn with_types(&self, payload: &[u8], types: &[u8]) -> (Vec<u8>, usize) {
         let mut head = Vec::with_capacity(self.types.start + types.len());
@@ -198,6 +216,19 @@ mod tests {
     const BOUND: &[u8] = b"\x07\0\0\0\0\x01\0\0\0\x00\x01\x03\x00\x05\0\0\0";
     /// The same without types.
     const LATER: &[u8] = b"\x07\0\0\0\0\x01\0\0\0\x00\x00\x05\0\0\0";
+
+    #[test]
+    fn shows_the_values() {
+        let bound = Parameters::of_execute(BOUND, 1, false).unwrap().unwrap();
+        let five = [Some(("LONG", "5".to_owned()))];
+        assert_eq!(bound.shown(BOUND, bound.types(BOUND).unwrap(), 1, false), five);
+        let later = Parameters::of_execute(LATER, 1, false).unwrap().unwrap();
+        assert_eq!(later.shown(LATER, b"\x03\0", 1, false), five);
+        assert_eq!(later.shown(&LATER[..LATER.len() - 1], b"\x03\0", 1, false), []);
+        let null = b"\x07\0\0\0\0\x01\0\0\0\x01\x01\x03\x00";
+        let bound = Parameters::of_execute(null, 1, false).unwrap().unwrap();
+        assert_eq!(bound.shown(null, b"\x03\0", 1, false), [None]);
+    }
 
     #[test]
     fn finds_the_types_and_puts_them_in_again() {

@@ -1,7 +1,7 @@
-//! The payload of `COM_QUERY` (manual: "COM_QUERY"): where its text begins after query attributes.
+//! The payload of `COM_QUERY` (manual: "COM_QUERY"): where its text begins after query attributes, and what these are.
 
-use crate::codec::{Malformed, Reader};
-use crate::value::skip_value;
+use crate::codec::{Malformed, Reader, put_lenenc_bytes, put_lenenc_int};
+use crate::value::{STRING, is_text, skip_value};
 
 /// What comes between the command byte and the text if attributes were negotiated and there are none: no parameters,
 /// one set of them.
@@ -16,6 +16,67 @@ pub const NO_ATTRIBUTES: [u8; 2] = [0, 1];
 /// If the attributes do not end within `payload`, or do not have the form that the manual gives.
 pub fn attributes_length(payload: &[u8]) -> Result<usize, Malformed> {
     let mut reader = Reader::new(payload);
+    walk(&mut reader, |_| ())?;
+    Ok(payload.len() - reader.remaining())
+}
+
+/// The value of the attribute with this name, if there is one and it is a string.
+pub fn attribute_text<'p>(payload: &'p [u8], name: &[u8]) -> Option<&'p [u8]> {
+    let mut found = None;
+    let note = |attribute: Attribute<'p>| {
+        if attribute.name.eq_ignore_ascii_case(name) && is_text(attribute.kind) {
+            found = attribute.value.and_then(|value| Reader::new(value).lenenc_bytes().ok());
+        }
+    };
+    walk(&mut Reader::new(payload), note).ok()?;
+    found
+}
+
+/// `attributes` with one that has this name and value, in place of those of this name.
+///
+/// # Errors
+/// If they do not have the form that the manual gives.
+pub fn with_attribute<'p>(attributes: &'p [u8], name: &'p [u8], value: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let mut own = Vec::with_capacity(value.len() + 9);
+    put_lenenc_bytes(&mut own, value);
+    let mut kept = Vec::new();
+    let keep = |attribute: Attribute<'p>| {
+        if !attribute.name.eq_ignore_ascii_case(name) {
+            kept.push(attribute);
+        }
+    };
+    if !attributes.is_empty() {
+        walk(&mut Reader::new(attributes), keep)?;
+    }
+    kept.push(Attribute { kind: STRING, name, value: Some(&own) });
+    let mut nulls = vec![0; kept.len().div_ceil(8)];
+    for (index, _) in kept.iter().enumerate().filter(|(_, attribute)| attribute.value.is_none()) {
+        if let Some(byte) = nulls.get_mut(index / 8) {
+            *byte |= 1 << (index % 8);
+        }
+    }
+    let mut out = Vec::with_capacity(attributes.len() + name.len() + own.len() + 16);
+    put_lenenc_int(&mut out, kept.len() as u64);
+    put_lenenc_int(&mut out, 1);
+    out.extend_from_slice(&nulls);
+    out.push(1);
+    for attribute in &kept {
+        out.extend_from_slice(&attribute.kind.to_le_bytes());
+        put_lenenc_bytes(&mut out, attribute.name);
+    }
+    kept.iter().filter_map(|attribute| attribute.value).for_each(|value| out.extend_from_slice(value));
+    Ok(out)
+}
+
+/// One attribute; its value as it is sent, or `None` for NULL.
+struct Attribute<'p> {
+    kind: u16,
+    name: &'p [u8],
+    value: Option<&'p [u8]>,
+}
+
+/// Reads attributes and passes each one on.
+fn walk<'p>(reader: &mut Reader<'p>, mut each: impl FnMut(Attribute<'p>)) -> Result<(), Malformed> {
     let count = reader.lenenc_int()?;
     if reader.lenenc_int()? != 1 {
         return Err(Malformed("query attributes of other than one set"));
@@ -28,16 +89,17 @@ pub fn attributes_length(payload: &[u8]) -> Result<usize, Malformed> {
         }
         let mut types = Vec::new();
         for _ in 0..count {
-            types.push(reader.u16()?);
-            reader.lenenc_bytes()?;
+            types.push((reader.u16()?, reader.lenenc_bytes()?));
         }
-        for (index, kind) in types.into_iter().enumerate() {
-            if !is_null(nulls, index) {
-                skip_value(&mut reader, kind)?;
-            }
+        for (index, (kind, name)) in types.into_iter().enumerate() {
+            let value = match is_null(nulls, index) {
+                true => None,
+                false => Some(skip_value(reader, kind)?),
+            };
+            each(Attribute { kind, name, value });
         }
     }
-    Ok(payload.len() - reader.remaining())
+    Ok(())
 }
 
 /// Whether the parameter at `index` is NULL.
@@ -89,6 +151,28 @@ mod tests {
         assert!(attributes_length(b"\x01\x01\x00\x02\x03\x00\x01n\x01\0\0\0SELECT 1").is_err());
         assert!(attributes_length(b"\x01\x01\x00\x00SELECT 1").is_err());
         assert!(attributes_length(b"\xFB\x01SELECT 1").is_err());
+    }
+
+    #[test]
+    fn attributes_are_found_and_replaced() {
+        let payload = b"\x02\x01\x02\x01\xfe\x00\x01n\x08\x00\x01m\x03valSELECT 1";
+        assert_eq!(attribute_text(payload, b"N"), Some(&b"val"[..]));
+        assert_eq!((attribute_text(payload, b"m"), attribute_text(payload, b"x")), (None, None));
+        let length = attributes_length(payload).unwrap();
+        let more = with_attribute(&payload[..length], b"x", b"new").unwrap();
+        assert_eq!(attributes_length(&more), Ok(more.len()));
+        assert_eq!(
+            (attribute_text(&more, b"n"), attribute_text(&more, b"x")),
+            (Some(&b"val"[..]), Some(&b"new"[..]))
+        );
+        let other = with_attribute(&more, b"X", b"").unwrap();
+        assert_eq!(
+            (attributes_length(&other), attribute_text(&other, b"x")),
+            (Ok(other.len()), Some(&b""[..]))
+        );
+        for none in [&b""[..], &NO_ATTRIBUTES] {
+            assert_eq!(with_attribute(none, b"n", b"v").unwrap(), b"\x01\x01\x00\x01\xfe\x00\x01n\x01v");
+        }
     }
 
     #[test]
