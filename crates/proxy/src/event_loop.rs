@@ -13,7 +13,7 @@ use crate::descriptors::{self, Reserve};
 use crate::hot_restart::RestoredClient;
 use crate::outbox::Outbox;
 use crate::pool;
-use crate::query_log::QueryLog;
+use crate::query_log::RecordQueue;
 use crate::rt::{
     BoundListener, Instant, JoinHandle, Listener, MailboxReceiver, MailboxSender, mailbox, oneshot, sleep,
     spawn_local,
@@ -42,7 +42,7 @@ pub enum Event {
     /// Run a task of the control plane. At most one per thread of the control plane, which waits for the answer.
     Ask(Task),
     /// Send the records of statements to this log. Sent once.
-    LogTo(QueryLog),
+    LogTo(RecordQueue),
     /// Accept clients on these listeners, too. Sent at the start, and after each `Unlisten`.
     Listen(Vec<BoundListener>),
     /// Stop accepting clients. The control thread waits for the reply, which says that the listeners are closed.

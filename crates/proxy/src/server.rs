@@ -237,7 +237,7 @@ impl DataPlane {
 
     /// Sends what rules log to `log` from now on.
     pub fn log_queries_to(&mut self, log: QueryLog) {
-        self.workers.send_all(|| Event::LogTo(log.clone()));
+        self.workers.send_all(|| Event::LogTo(log.queue()));
         self.query_log = Some(log);
         self.configure_log();
     }

@@ -140,12 +140,12 @@ impl Parameters {
         named: bool,
     ) -> Vec<Option<(&'static str, String)>> {
         let mut reader = Reader::new(payload.get(self.types.end..).unwrap_or_default());
-        let mut show = |given: Option<[u8; 2]>| {
+        let show = |given: Option<[u8; 2]>| {
             let Some(kind) = given.map(u16::from_le_bytes) else { return Some(None) };
             let value = skip_value(&mut reader, kind).ok()?;
             shown(kind, value).map(Some)
         };
-        self.given(payload, types, params, named).map_while(|given| show(given)).collect()
+        self.given(payload, types, params, named).map_while(show).collect()
     }
 
     /// The beginning of the payload with `types` inserted, and how many bytes of `payload` it replaces.

@@ -19,7 +19,7 @@ pub(crate) fn skip_value<'p>(reader: &mut Reader<'p>, kind: u16) -> Result<&'p [
         DOUBLE | LONGLONG => 8,
         // Servers read the length of a time as a length-encoded integer, too.
         DECIMAL | TIMESTAMP | DATE..=DATETIME | VARCHAR | BIT | VECTOR | JSON..=GEOMETRY => {
-            let mut start = reader.clone();
+            let mut start = *reader;
             reader.lenenc_bytes()?;
             return start.bytes(start.remaining() - reader.remaining());
         }

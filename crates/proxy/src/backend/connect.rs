@@ -93,6 +93,7 @@ async fn open(
         serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
         leases: 0,
         created: now,
+        connect_time: Duration::ZERO,
         last_used: now,
         address,
     };

@@ -14,6 +14,7 @@ use std::io;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use narrows_wire::auth::Secret;
 use narrows_wire::auth::backend_side::Failure;
@@ -127,6 +128,8 @@ pub struct Login {
     leases: u64,
     /// When it was opened.
     pub created: Instant,
+    /// How long it took to open the connection.
+    pub connect_time: Duration,
     /// When it was last used.
     pub last_used: Instant,
     /// The server's address; `None`: a Unix socket.

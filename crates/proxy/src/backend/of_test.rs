@@ -3,6 +3,7 @@
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use narrows_wire::charset::Family;
 
@@ -41,6 +42,7 @@ impl Backend {
             serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             leases: 0,
             created: now,
+            connect_time: Duration::ZERO,
             last_used: now,
             address: None,
         };

@@ -147,10 +147,11 @@ impl Pool {
             Ok(backend)
         };
         let began = Instant::now();
-        let opened = opened.await;
-        match &opened {
-            Ok(_) => {
-                tally.connected(began.elapsed());
+        let mut opened = opened.await;
+        match &mut opened {
+            Ok(backend) => {
+                backend.login.connect_time = began.elapsed();
+                tally.connected(backend.login.connect_time);
                 known.figures.was_reached(nanoseconds(self.epoch.elapsed()));
             }
             Err(error) => {

@@ -17,6 +17,7 @@ use narrows_sql::{
 };
 use narrows_wire::{Errno, Status};
 
+use crate::query_log;
 use crate::recent_texts::TextDigest;
 use crate::rules::{Client, Hint, Memory, Passage, Query, Question, RuleOutput, Sender, annotate, digest_of};
 use crate::snapshot::{Account, HostgroupId, Snapshot, Variables};
@@ -101,8 +102,8 @@ pub(crate) struct Options {
     pub(crate) new_connection: bool,
     /// It does not pin its session to a connection by what it does to variables.
     pub(crate) keeps_multiplexing: bool,
-    /// The query log gets an entry.
-    pub(crate) logged: bool,
+    /// What is recorded about it.
+    pub(crate) recorded: Recording,
     /// It was classified as a read: where it runs if its server refuses it as a write.
     pub(crate) writer: Option<HostgroupId>,
     /// It is a read away from where the session writes: it may run outside of the transaction that it would start if
@@ -110,6 +111,15 @@ pub(crate) struct Options {
     pub(crate) may_run_apart: bool,
     /// Its answer may be cached.
     pub(crate) caching: Option<Caching>,
+}
+
+/// What is recorded about a statement.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Recording {
+    /// It may be chosen for the query log.
+    pub(crate) is_logged: bool,
+    /// It may be chosen for a trace.
+    pub(crate) is_traced: bool,
 }
 
 /// How an answer is cached.
@@ -279,7 +289,7 @@ impl Options {
             retries: output.retries,
             new_connection: output.create_new_connection,
             keeps_multiplexing: output.multiplex == Some(2),
-            logged: is_logged(variables, output),
+            recorded: Recording { is_logged: is_logged(variables, output), is_traced: is_traced(variables) },
             writer: None,
             may_run_apart: false,
             caching: Caching::of(variables, output),
@@ -310,7 +320,12 @@ impl Caching {
 
 /// Whether the query log gets an entry for a statement.
 pub(crate) fn is_logged(variables: &Variables, output: &RuleOutput) -> bool {
-    !variables.eventslog_filename.is_empty() && output.log.unwrap_or(variables.eventslog_default_log)
+    query_log::is_wanted(variables) && output.log.unwrap_or(variables.eventslog_default_log)
+}
+
+/// Whether statements may be traced.
+fn is_traced(variables: &Variables) -> bool {
+    !variables.otlp_endpoint.is_empty()
 }
 
 /// How digests are computed.

@@ -55,14 +55,28 @@ macro_rules! data_plane_variables {
                 "Whether clients may load their own files with LOAD DATA LOCAL INFILE.";
             enforce_autocommit_on_reads: bool = flag(false), "mysql-enforce_autocommit_on_reads", Useful,
                 "Whether a read opens a transaction if the session has autocommit off and rules route the read to a hostgroup other than the account's own. By default it runs outside of any transaction; the next write opens the transaction, in the hostgroup that it is routed to.";
+            eventslog_buffer_history_size: usize = integer(0, 0, 1_000_000), "mysql-eventslog_buffer_history_size", Useful,
+                "Logged statements that are kept in memory for DUMP EVENTSLOG, at most 256 MiB of them; 0: none.";
+            eventslog_buffer_max_query_length: usize = integer(32_768, 128, 33_554_432), "mysql-eventslog_buffer_max_query_length", Useful,
+                "Bytes of their texts that are kept; longer ones are cut.";
             eventslog_default_log: bool = integer(0, 0, 1), "mysql-eventslog_default_log", Useful,
                 "1: statements are logged unless a rule says otherwise.";
             eventslog_filename: String = text("", Form::Any), "mysql-eventslog_filename", Useful [file_prefix],
-                "Prefix of the query log's file names; empty: no query log.";
+                "Prefix of the query log's file names; empty: no query log in files.";
             eventslog_filesize: u64 = integer(104_857_600, 1_048_576, 1_073_741_824), "mysql-eventslog_filesize", Useful,
                 "Bytes after which the query log continues in a new file.";
+            eventslog_line_format: String = text("json", Form::OneOf(LINE_FORMATS)), "mysql-eventslog_line_format", Useful,
+                "The lines of the query log: json, or text as ProxySQL's reader of binary logs prints it. (Not in ProxySQL.)";
+            eventslog_output: String = text("file", Form::OneOf(OUTPUTS)), "mysql-eventslog_output", Useful,
+                "Where the query log goes: file, stdout, syslog or journald. (Not in ProxySQL.)";
+            eventslog_rate_limit: u32 = integer(1, 0, 1_000_000_000), "mysql-eventslog_rate_limit", Useful,
+                "Of the statements that are to be logged, one in so many is, chosen at random; 1: all are; 0: only slow ones, see eventslog_slow_time.";
             eventslog_rotate_interval: Duration = seconds(0, 0, 31_536_000), "mysql-eventslog_rotate_interval", Useful,
                 "Seconds after which the query log continues in a new file; 0: never. (Not in ProxySQL.)";
+            eventslog_slow_time: Duration = ms(0, 0, 1_728_000_000), "mysql-eventslog_slow_time", Useful,
+                "Milliseconds from which on a statement that is to be logged is logged whatever eventslog_rate_limit says; 0: never. (Not in ProxySQL.)";
+            eventslog_stmt_parameters: bool = integer(0, 0, 1), "mysql-eventslog_stmt_parameters", Useful,
+                "1: the query log has the values with which prepared statements are executed.";
             firewall_whitelist_enabled: bool = flag(false), "mysql-firewall_whitelist_enabled", Useful,
                 "Whether the firewall tables decide which statements may run.";
             firewall_whitelist_errormsg: String = text("Firewall blocked this query", Form::Any), "mysql-firewall_whitelist_errormsg", Useful,
@@ -111,6 +125,10 @@ macro_rules! data_plane_variables {
                 "Whether sessions share server connections from statement to statement.";
             offline_soft_timeout: Duration = seconds(0, 0, 31_536_000), "mysql-offline_soft_timeout", Useful,
                 "Seconds for which transactions, and sessions that are pinned to a server, may continue after it has become OFFLINE_SOFT; 0: no limit. (Not in ProxySQL.)";
+            otlp_endpoint: String = text("", Form::Any), "mysql-otlp_endpoint", Useful,
+                "Where traces of statements are sent to, in OTLP over HTTP: the base address of a collector, such as http://127.0.0.1:4318; empty: there are no traces. (Not in ProxySQL.)";
+            otlp_rate_limit: u32 = integer(0, 0, 1_000_000_000), "mysql-otlp_rate_limit", Useful,
+                "Of the statements that name no trace, one in so many begins one, chosen at random; 1: all do; 0: none does. Statements that name a trace which is recorded are always part of it. (Not in ProxySQL.)";
             ping_interval_server: Duration = ms(10_000, 1000, 604_800_000), "mysql-ping_interval_server_msec", Useful,
                 "Milliseconds between two pings of an idle server connection.";
             ping_timeout_server: Duration = ms(200, 10, 600_000), "mysql-ping_timeout_server", Useful,

@@ -155,7 +155,7 @@ impl Session {
             };
             match self.attempt(&snapshot, leased, request, job, &mut tries).await? {
                 Attempt::Done => return Ok(()),
-                Attempt::Again => self.worker.counters.borrow_mut().retries += 1,
+                Attempt::Again => self.count_retry(),
             }
         }
     }
@@ -366,12 +366,7 @@ impl Session {
             _ => Ok(self.with_answers(backend, job, text).await),
         };
         let replaced = answered.map_err(|error| NotSent::Lost(error.to_string()))?;
-        Ok(replaced.map(|text| {
-            let payload = [&[Command::Query.code()], attributes, &text].concat();
-            let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
-            put_packet(&mut packet, &mut 0, &payload);
-            packet
-        }))
+        Ok(replaced.map(|text| framed_query(&[attributes, &text])))
     }
 
     /// `SHOW WARNINGS` on a connection that has those of another client: answers it if the answer is known, or clears them.
@@ -429,7 +424,9 @@ impl Session {
     ) -> Result<(), Broken> {
         if request.whole {
             // If this fails, the command has not run: no server runs a command that it has received in part.
-            let replaced = replaced.or_else(|| self.without_attributes(backend, request, job));
+            let replaced = replaced
+                .or_else(|| self.without_attributes(backend, request, job))
+                .or_else(|| self.traced_query(backend, request, job));
             self.write_command(backend, request, replaced.as_deref()).await?;
         } else {
             match Box::pin(self.upload(request, backend)).await? {
@@ -447,11 +444,16 @@ impl Session {
             return None;
         }
         let text = request.argument().get(job.attributes..)?;
-        let payload = [&[Command::Query.code()], text].concat();
-        let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
-        put_packet(&mut packet, &mut 0, &payload);
-        Some(packet)
+        Some(framed_query(&[text]))
     }
+}
+
+/// A `COM_QUERY` with these parts.
+pub(super) fn framed_query(parts: &[&[u8]]) -> Vec<u8> {
+    let payload = [&[Command::Query.code()], &*parts.concat()].concat();
+    let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
+    put_packet(&mut packet, &mut 0, &payload);
+    packet
 }
 
 /// Whether a statement asks about earlier ones, or about its connection.

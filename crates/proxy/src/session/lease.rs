@@ -50,6 +50,7 @@ impl Session {
         if let Some(pinned) = self.binding.pinned.take() {
             if pinned.backend.is_alive() {
                 let Pinned { backend, pins, .. } = pinned;
+                self.mark_lease(&backend, false);
                 let leased = Leased { backend, pins, pinned: true };
                 return self.bring_into_state(leased, request, job, snapshot).await;
             }
@@ -67,14 +68,15 @@ impl Session {
             new: job.options.new_connection,
             now: self.handle.since(),
         };
-        let mut backend = match self.worker.pool.lease_at_once(snapshot, job.hostgroup, ask) {
-            Ok(backend) => backend,
+        let (mut backend, has_waited) = match self.worker.pool.lease_at_once(snapshot, job.hostgroup, ask) {
+            Ok(backend) => (backend, false),
             Err(later) => match Box::pin(self.wait_for_lease(snapshot, request, job, (ask, later))).await? {
-                Ok(backend) => backend,
+                Ok(backend) => (backend, true),
                 Err(no_lease) => return Ok(Err(no_lease)),
             },
         };
         self.handle.has_backend(backend.card());
+        self.mark_lease(&backend, has_waited);
         self.note_first_status(&backend);
         if self.must_forget_values(&backend, job) {
             let forgotten = select! {
@@ -158,8 +160,11 @@ impl Session {
             self.share_state(&leased.backend, &state);
             return Ok(Ok(leased));
         }
+        self.mark(|phases| &mut phases.align_began);
         let align = self.align(&mut leased, request, job, (snapshot, &state, reads_variables, insert_id));
-        Ok(Box::pin(align).await?.map(|()| leased))
+        let aligned = Box::pin(align).await?;
+        self.mark(|phases| &mut phases.aligned);
+        Ok(aligned.map(|()| leased))
     }
 
     async fn align(

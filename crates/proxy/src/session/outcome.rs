@@ -39,6 +39,8 @@ pub(super) struct Outcome {
     pub(super) bytes: u64,
     /// The error that ended the answer.
     pub(super) error: Option<u16>,
+    /// The message of that error, if the statement has a record.
+    pub(super) error_text: Vec<u8>,
     /// Session variables that were reported as changed, in order.
     pub(super) variables: Vec<(String, Vec<u8>)>,
     /// The schema that was reported last.

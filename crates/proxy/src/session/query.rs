@@ -100,7 +100,7 @@ impl Session {
                 Kills::Nobody => {}
                 Kills::Alone(target) => {
                     let mut job = Job::new(Command::Query, statement, request.whole);
-                    job.options.logged = is_logged(&snapshot.variables, &ruled.output);
+                    job.options.recorded.is_logged = is_logged(&snapshot.variables, &ruled.output);
                     (job.digest, job.attributes) = (ruled.digest, attributes);
                     return Ok(Next::Kill(target, Box::new(job)));
                 }
@@ -139,7 +139,7 @@ impl Session {
     fn note_killed(&mut self, request: &Request, job: &Job, error: Option<Errno>) {
         let text = request.argument_after(job.attributes);
         self.count_statement((&job.statement, job.digest.as_ref()), text, NOWHERE, Yield::default());
-        if job.options.logged {
+        if job.options.recorded.is_logged {
             self.record_answered(Command::Query, text, error);
         }
     }

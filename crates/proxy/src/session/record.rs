@@ -1,38 +1,89 @@
-//! A statement's record in the query log: created when the statement arrives, filled in while it runs, and queued when it
-//! has ended.
+//! A statement's record for the query log and for traces: created when the statement arrives, filled in while it runs, and queued
+//! when it has ended.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use narrows_sql::digest_text;
-use narrows_wire::{Command, Errno};
+use narrows_sql::{TraceParent, digest_text};
+use narrows_wire::query::{NO_ATTRIBUTES, attribute_text, with_attribute};
+use narrows_wire::{Capabilities, Command, Errno};
 
 use super::Session;
+use super::execute::framed_query;
 use super::job::Job;
 use super::job::NOWHERE;
 use super::outcome::Outcome;
 use super::request::Request;
 use crate::backend::Backend;
-use crate::query_log::Record;
-use crate::route::digest_options;
+use crate::query_log::{BoundValues, Phases, Record, Trace};
+use crate::route::{Recording, digest_options};
 use crate::rules::digest_of;
 
 impl Session {
-    /// Creates the record of a statement, if that must be logged.
+    /// Creates the record of a statement, if that must be logged or traced.
     pub(super) fn begin_record(&mut self, job: &Job, request: &Request) {
-        if !job.options.logged {
+        if job.options.recorded != Recording::default() {
+            self.begin_chosen_record(job, request);
+        }
+    }
+
+    #[cold]
+    fn begin_chosen_record(&mut self, job: &Job, request: &Request) {
+        let snapshot = self.snapshot();
+        let variables = &snapshot.variables;
+        let trace = match job.options.recorded.is_traced {
+            true => new_trace(job, request, variables.otlp_rate_limit),
+            false => None,
+        };
+        let is_wanted = job.options.recorded.is_logged;
+        let is_logged = is_wanted && is_chosen(variables.eventslog_rate_limit);
+        let if_slow = is_wanted && !is_logged && !variables.eventslog_slow_time.is_zero();
+        if !is_logged && !if_slow && trace.is_none() {
             return;
         }
         let query = match &job.prepared {
             Some(statement) => statement.prepared.text.to_vec(),
             None => request.argument_after(job.attributes).to_vec(),
         };
-        self.run.record = Some(self.new_record(job.command, query));
+        let mut record = self.new_record(job.command, query);
+        (record.is_logged, record.if_slow, record.trace) = (is_logged, if_slow, trace);
+        if let Some(statement) = &job.prepared {
+            record.statement_id = statement.id;
+            record.values = match variables.eventslog_stmt_parameters && request.whole {
+                true => self.values(job, request),
+                false => None,
+            };
+        }
+        self.run.record = Some(record);
+    }
+
+    /// The values with which a statement is executed. Those that were sent before, in parts, are not known, and where the others
+    /// are depends on them.
+    fn values(&self, job: &Job, request: &Request) -> Option<BoundValues> {
+        let statement = job.prepared.as_ref()?;
+        let parameters = job.parameters.as_ref().filter(|_| job.command == Command::StmtExecute)?;
+        if statement.has_long_data.take() {
+            return None;
+        }
+        let argument = request.argument();
+        let types =
+            parameters.types(argument).map_or_else(|| statement.types.borrow().clone(), <[u8]>::to_vec);
+        Some(BoundValues {
+            argument: argument.to_vec(),
+            types,
+            params: statement.params.get(),
+            named: self.client.capabilities.contains(Capabilities::QUERY_ATTRIBUTES),
+            parameters: parameters.clone(),
+        })
     }
 
     /// Queues the record of a statement that Narrows answers itself, with OK or with this error.
     pub(super) fn record_answered(&mut self, command: Command, text: &[u8], error: Option<Errno>) {
+        if !is_chosen(self.snapshot().variables.eventslog_rate_limit) {
+            return;
+        }
         let mut record = self.new_record(command, text.to_vec());
         record.error = error.map(|errno| errno.number);
+        record.is_logged = true;
         self.run.record = Some(record);
         self.end_record();
     }
@@ -43,6 +94,7 @@ impl Session {
             let options = digest_options(&snapshot.variables);
             digest_of(digest_text(&query, &options, &mut self.worker.scratch.borrow_mut())).1
         });
+        let arrived = self.handle.since();
         Box::new(Record {
             event: command.name(),
             thread_id: self.handle.id,
@@ -51,16 +103,54 @@ impl Session {
             client: format!("{}:{}", self.handle.peer.0, self.handle.peer.1),
             digest,
             query,
+            values: None,
+            statement_id: 0,
             hostgroup: NOWHERE,
             server: None,
-            began: SystemTime::now(),
-            duration: std::time::Duration::ZERO,
+            began: SystemTime::now() - arrived.elapsed(),
+            arrived,
+            duration: Duration::ZERO,
+            phases: Phases::default(),
+            retries: 0,
             rows_affected: None,
             last_insert_id: 0,
             rows_sent: None,
             bytes_sent: 0,
             error: None,
+            error_text: Vec::new(),
+            is_logged: false,
+            if_slow: false,
+            trace: None,
         })
+    }
+
+    /// A part of the statement has ended.
+    pub(super) fn mark(&mut self, part: impl FnOnce(&mut Phases) -> &mut Option<Duration>) {
+        if let Some(record) = &mut self.run.record {
+            *part(&mut record.phases) = Some(record.arrived.elapsed());
+        }
+    }
+
+    /// A connection was leased, after a wait or at once.
+    pub(super) fn mark_lease(&mut self, backend: &Backend, has_waited: bool) {
+        let Some(record) = &mut self.run.record else { return };
+        let login = &backend.login;
+        record.phases = Phases::default();
+        record.phases.waited = has_waited.then(|| record.arrived.elapsed());
+        record.phases.connected = (login.created > record.arrived).then_some(login.connect_time);
+    }
+
+    /// The statement with the place of its trace as a query attribute, if it is traced and client and server have negotiated that.
+    pub(super) fn traced_query(&self, backend: &Backend, request: &Request, job: &Job) -> Option<Vec<u8>> {
+        let trace = self.run.record.as_ref()?.trace?;
+        let negotiated = backend.login.capabilities.intersection(self.client.capabilities);
+        if job.command != Command::Query || !negotiated.contains(Capabilities::QUERY_ATTRIBUTES) {
+            return None;
+        }
+        let (attributes, text) = request.argument().split_at_checked(job.attributes)?;
+        let told = TraceParent { span_id: trace.on_server, ..trace.own }.to_string();
+        let attributes = with_attribute(attributes, TRACE_PARENT, told.as_bytes()).ok()?;
+        Some(framed_query(&[&attributes, text]))
     }
 
     /// The statement is about to be sent to a server, which may be another one than its rules say: a client keeps its connection.
@@ -68,17 +158,20 @@ impl Session {
         if let Some(record) = &mut self.run.record {
             record.hostgroup = backend.login.server.row.hostgroup;
             record.server = Some(backend.login.server.address());
+            record.phases.sent = Some(record.arrived.elapsed());
         }
     }
 
     /// Fills in what an answer reports.
-    pub(super) fn fill_record(&mut self, outcome: &Outcome) {
+    pub(super) fn fill_record(&mut self, outcome: &mut Outcome) {
         if let Some(record) = &mut self.run.record {
             record.rows_affected = outcome.affected_rows;
             record.last_insert_id = outcome.last_insert_id;
             record.rows_sent = outcome.rows;
             record.bytes_sent = outcome.bytes;
             record.error = outcome.error;
+            record.error_text = std::mem::take(&mut outcome.error_text);
+            record.phases.first_byte = outcome.first_byte.map(|moment| moment.duration_since(record.arrived));
         }
     }
 
@@ -98,12 +191,61 @@ impl Session {
         }
     }
 
-    /// Queues the record.
+    /// Fills in the message of an error of Narrows' own.
+    pub(super) fn note_record_error(&mut self, text: &str) {
+        if let Some(record) = &mut self.run.record {
+            record.error_text = text.as_bytes().to_vec();
+        }
+    }
+
+    /// The statement is tried again.
+    pub(super) fn count_retry(&mut self) {
+        self.worker.counters.borrow_mut().retries += 1;
+        if let Some(record) = &mut self.run.record {
+            record.retries += 1;
+        }
+    }
+
+    /// Queues the record, if it is still wanted.
     pub(super) fn end_record(&mut self) {
         let Some(mut record) = self.run.record.take() else { return };
-        record.duration = record.began.elapsed().unwrap_or_default();
+        record.duration = record.arrived.elapsed();
+        let slow = self.snapshot().variables.eventslog_slow_time;
+        record.is_logged |= record.if_slow && record.duration >= slow;
+        if !record.is_logged && record.trace.is_none() {
+            return;
+        }
         if let Some(log) = &*self.worker.query_log.borrow() {
             log.offer(record);
         }
     }
 }
+
+/// Whether a statement is one of those that are chosen at random, one in `one_in`; 0: none is.
+fn is_chosen(one_in: u32) -> bool {
+    match one_in {
+        0 => false,
+        1 => true,
+        _ => rand::random_range(0..one_in) == 0,
+    }
+}
+
+/// The place of a statement in its trace: below the span that the application names, or in a trace of its own if it is chosen.
+fn new_trace(job: &Job, request: &Request, one_in: u32) -> Option<Trace> {
+    let named = job.attributes > NO_ATTRIBUTES.len();
+    let attribute = match named {
+        true => attribute_text(request.argument(), TRACE_PARENT).and_then(TraceParent::parse),
+        false => None,
+    };
+    let (trace_id, parent) = match attribute.or_else(|| TraceParent::of_comment(job.text(request))) {
+        Some(above) if above.is_sampled => (above.trace_id, Some(above.span_id)),
+        Some(_) => return None,
+        None if is_chosen(one_in) => (rand::random(), None),
+        None => return None,
+    };
+    let own = TraceParent { trace_id, span_id: rand::random(), is_sampled: true };
+    Some(Trace { own, parent, on_server: rand::random() })
+}
+
+/// The name of the query attribute.
+const TRACE_PARENT: &[u8] = b"traceparent";

@@ -20,7 +20,7 @@ use crate::log_limit::Limiter;
 use crate::mirror::Mirror;
 use crate::pool::{Pool, Station};
 use crate::prepared::Registry;
-use crate::query_log::QueryLog;
+use crate::query_log::RecordQueue;
 use crate::recent_texts::RecentTexts;
 use crate::rt::Instant;
 use crate::rules;
@@ -56,7 +56,7 @@ pub struct Worker {
     /// Hints in comments that were ignored.
     pub(crate) ignored_hints: Seldom,
     /// Receives logged statements.
-    pub query_log: RefCell<Option<QueryLog>>,
+    pub query_log: RefCell<Option<RecordQueue>>,
     /// Its mirrored statements.
     pub mirror: Rc<Mirror>,
     /// What it remembers about the query rules.

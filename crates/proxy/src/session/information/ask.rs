@@ -34,6 +34,7 @@ impl Session {
     pub(in super::super) fn note_own_error(&mut self, errno: Errno, text: &str) {
         let kept = !self.data.state.keeps_no_errors();
         self.data.information.note_own_error(errno, text, kept);
+        self.note_record_error(text);
     }
 
     /// Remembers which connection the session gives back or sets aside, and what that keeps.

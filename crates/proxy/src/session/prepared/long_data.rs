@@ -32,6 +32,7 @@ impl Session {
         if statement.failed.borrow().is_some() {
             return self.skip(request).await;
         }
+        statement.has_long_data.set(true);
         let snapshot = self.snapshot();
         let prepared = &statement.prepared;
         let ruled = self.rule(&snapshot, &statement);

@@ -112,6 +112,7 @@ impl Session {
             derived: RefCell::default(),
             tied: !request.whole || asks_about_last(&statement),
             ruled: RefCell::default(),
+            has_long_data: Cell::default(),
             failed: RefCell::default(),
         };
         let mut job = Job::new(Command::StmtPrepare, statement, request.whole);

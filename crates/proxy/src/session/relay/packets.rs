@@ -337,7 +337,8 @@ impl Relay<'_> {
             return Ok(());
         }
         self.session.count_error(self.backend, code, error.message);
-        self.outcome.error = Some(code);
+        let told = self.session.run.record.is_some().then(|| error.message.to_vec());
+        (self.outcome.error, self.outcome.error_text) = (Some(code), told.unwrap_or_default());
         if self.timed_out && code == Errno::QUERY_INTERRUPTED.number {
             let (errno, text) = QUERY_TIMEOUT;
             let error =

@@ -41,6 +41,8 @@ pub(super) struct ClientStatement {
     pub(super) types: RefCell<Vec<u8>>,
     /// The types that a server has derived from earlier values.
     pub(super) derived: RefCell<Derived>,
+    /// Parts of values were sent for its next execution.
+    pub(super) has_long_data: Cell<bool>,
     /// It can be executed only on the connection that prepared it.
     pub(super) tied: bool,
     /// The remembered output of the rules.
