@@ -39,6 +39,7 @@ mod operators;
 mod panics;
 mod ping;
 mod prepared;
+mod query_events;
 mod recorded;
 mod refusals;
 mod restart;

@@ -4,6 +4,7 @@
 //! else. The SQL of statistics users is not executed here at all.
 
 mod audit;
+mod events;
 mod handle;
 mod history;
 
@@ -23,6 +24,7 @@ use crate::runtime::{AdminListeners, Begun, HttpListeners, Plane, Process, Runti
 use crate::stats::nodes::Nodes;
 use crate::store::Store;
 use audit::Audit;
+use events::EventSync;
 use handle::Message;
 pub use handle::{Handle, StillBusy};
 use history::History;
@@ -72,6 +74,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
         nodes: Nodes::default(),
         readers,
         history: History::default(),
+        events: EventSync::default(),
         audit: Audit::default(),
     };
     std::thread::Builder::new().name("control".to_owned()).spawn(move || control.run(&mailbox))?;
@@ -86,6 +89,7 @@ struct Control {
     nodes: Nodes,
     readers: Sender<Job>,
     history: History,
+    events: EventSync,
     audit: Audit,
 }
 
@@ -95,6 +99,7 @@ impl Control {
             if let Some(observer) = self.runtime.observer() {
                 self.history.sample(&mut self.store, &observer);
             }
+            self.events.tick(&mut self.runtime, &mut self.store);
             self.audit.tick();
             let message = match mailbox.recv_timeout(history::TICK) {
                 Ok(message) => message,

@@ -5,6 +5,7 @@
 
 mod canned;
 mod checksum;
+mod eventslog;
 mod help;
 mod kill;
 mod load;
@@ -22,6 +23,7 @@ use crate::admin::reply::Reply;
 use crate::admin::request::Caller;
 use crate::admin::statement::{Statement, captures};
 use crate::store::Answer;
+pub use eventslog::{DumpTarget, dump as dump_events};
 pub use load::direction;
 pub use proxysql::flush_logs;
 pub use verb::{Call, Parts, Verb, Who};
@@ -41,6 +43,7 @@ fn for_operators() -> impl Iterator<Item = &'static Verb> + Clone {
         kill::VERBS,
         checksum::VERBS,
         operate::VERBS,
+        eventslog::VERBS,
         route::VERBS,
         help::VERBS,
     ];

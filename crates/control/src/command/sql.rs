@@ -32,7 +32,7 @@ pub fn sql(parts: &mut Parts<'_>, caller: &Caller, text: &str) -> Reply {
         Ok(_) => taken.told(),
         Err(_) => taken.give_back(parts.runtime.observer().as_ref()),
     }
-    stats::empty(parts.store, text);
+    stats::empty(parts.store, parts.runtime, text);
     answer.into()
 }
 
@@ -62,7 +62,7 @@ fn on_figures(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Reply {
         Err(refusal) => return Reply::Refused(refusal),
     };
     let snapshot = parts.store.snapshot(&text);
-    stats::empty(parts.store, &text);
+    stats::empty(parts.store, parts.runtime, &text);
     match snapshot {
         Ok(snapshot) if is_check => Reply::OnFigures(Box::new(Question::Check { snapshot, text })),
         Ok(snapshot) => Reply::OnFigures(Box::new(Question::Answer { snapshot, text, taken })),

@@ -1,5 +1,6 @@
 //! Writes the query log and passes traces on: a thread that empties the workers' queues.
 
+pub mod events;
 mod files;
 mod kept;
 mod line;
@@ -10,11 +11,10 @@ use std::path::Path;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-use narrows_proxy::query_log::{Intake, Message, Output, QueryLog, Record, Settings};
+use narrows_proxy::query_log::{Intake, LogOutput, Message, QueryLog, Record, Settings};
 
 use files::Files;
 use kept::Kept;
-pub use line::{micros, parameters};
 use sockets::{Destination, LogSocket};
 
 /// Starts the writer; relative names are relative to `datadir`. It ends when every [`QueryLog`] is gone.
@@ -102,7 +102,7 @@ impl Writer {
 
     fn write(&mut self, record: &Record) {
         let Some(settings) = &self.settings else { return };
-        if settings.output == Output::File && settings.filename.is_empty() {
+        if settings.output == LogOutput::File && settings.filename.is_empty() {
             return;
         }
         if let Some(trouble) = &mut self.trouble
@@ -113,12 +113,12 @@ impl Writer {
         }
         let line = line::line(record, settings.is_text);
         let written = match settings.output {
-            Output::File => self.files.add(&line, settings),
-            Output::Stdout => {
+            LogOutput::File => self.files.add(&line, settings),
+            LogOutput::Stdout => {
                 writeln!(io::stdout().lock(), "{line}").map(|()| true).map_err(|error| (error, 1))
             }
-            Output::Syslog => send(&mut self.socket, Destination::Syslog, &line),
-            Output::Journald => send(&mut self.socket, Destination::Journald, &line),
+            LogOutput::Syslog => send(&mut self.socket, Destination::Syslog, &line),
+            LogOutput::Journald => send(&mut self.socket, Destination::Journald, &line),
         };
         match written {
             // The first record after a failure shows whether the log can be written again.
@@ -130,7 +130,7 @@ impl Writer {
 
     /// Writes pending lines to the file.
     fn flush(&mut self) {
-        let in_files = self.settings.as_ref().is_some_and(|settings| settings.output == Output::File);
+        let in_files = self.settings.as_ref().is_some_and(|settings| settings.output == LogOutput::File);
         match self.files.flush() {
             Ok(flushed) if flushed || !in_files => {
                 if let Some(Trouble { lost, .. }) =

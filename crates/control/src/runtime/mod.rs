@@ -29,6 +29,7 @@ use crate::monitor::health::Health;
 use crate::monitor::log::CheckCounts;
 use crate::monitor::placement::Known;
 use crate::monitor::plan::{Address, MonitorLogin, Plan};
+use crate::query_log::events::Events;
 use crate::store::Store;
 pub use admin::{AdminListeners, BeginError};
 pub use http::HttpListeners;
@@ -49,6 +50,8 @@ pub struct Runtime {
     /// The folder of everything that is written.
     datadir: PathBuf,
     query_log: QueryLog,
+    /// The rows of `stats_mysql_query_events`.
+    events: Events,
     sockets: Arc<dyn Sockets>,
     keep: Option<Keep>,
     on_pulse: OnPulse,
@@ -102,6 +105,7 @@ impl Runtime {
             http,
             datadir: begun.datadir,
             query_log: begun.query_log,
+            events: Events::default(),
             sockets: begun.sockets,
             keep: begun.keep,
             on_pulse: begun.on_pulse,
@@ -185,6 +189,21 @@ impl Runtime {
     /// The counters of host names.
     pub fn name_figures(&self) -> &NameFigures {
         &self.servers.names.figures
+    }
+
+    /// The query log.
+    pub fn query_log(&self) -> &QueryLog {
+        &self.query_log
+    }
+
+    /// The rows of `stats_mysql_query_events`.
+    pub fn events(&mut self) -> &mut Events {
+        &mut self.events
+    }
+
+    /// The same, to be read.
+    pub fn dumped_events(&self) -> &Events {
+        &self.events
     }
 
     /// Makes the query log continue in a new file.

@@ -29,6 +29,30 @@ macro_rules! filled {
     )*};
 }
 
+/// `stats_mysql_query_events`, and its history on disk.
+pub(super) const QUERY_EVENTS: &[&str] = &[
+    "id INTEGER PRIMARY KEY AUTOINCREMENT",
+    "thread_id INTEGER",
+    "username TEXT",
+    "schemaname TEXT",
+    "start_time INTEGER",
+    "end_time INTEGER",
+    "query_digest TEXT",
+    "query TEXT",
+    "server TEXT",
+    "client TEXT",
+    "event_type INTEGER",
+    "hid INTEGER",
+    "extra_info TEXT",
+    "affected_rows INTEGER",
+    "last_insert_id INTEGER",
+    "rows_sent INTEGER",
+    "client_stmt_id INTEGER",
+    "gtid TEXT",
+    "errno INT",
+    "error TEXT",
+];
+
 filled! {
     /// `stats_mysql_client_host_cache`
     CLIENT_HOST_CACHE, client_host_cache(host: ClientHost) {

@@ -164,6 +164,12 @@ pub static TABLES: &[Table] = &[
         ],
     },
     Table {
+        name: "history_mysql_query_events",
+        places: HISTORY,
+        doc: "Logged statements that DUMP EVENTSLOG has moved to disk; times are in microseconds since 1970.",
+        definition: filled::QUERY_EVENTS,
+    },
+    Table {
         name: "history_mysql_status_variables",
         places: HISTORY,
         doc: "Values of stats_mysql_global over time.",

@@ -96,6 +96,12 @@ pub static TABLES: &[Table] = &[
         definition: filled::QUERY_DIGEST,
     },
     Table {
+        name: "stats_mysql_query_events",
+        places: STATS,
+        doc: "Logged statements that DUMP EVENTSLOG has moved to memory; times are in microseconds since 1970.",
+        definition: filled::QUERY_EVENTS,
+    },
+    Table {
         name: "stats_mysql_query_rules",
         places: STATS,
         doc: "How often each query rule has matched.",

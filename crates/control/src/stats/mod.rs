@@ -54,6 +54,7 @@ const TABLES: &[Table] = &[
     reset("stats_mysql_connection_pool_reset", |observer| (traffic::pool(observer, RESET), not_given_back())),
     copy("stats_mysql_query_digest", |_, observer| traffic::digests(observer)),
     reset("stats_mysql_query_digest_reset", traffic::taken_digests),
+    copy("stats_mysql_query_events", |sources, _| sources.runtime.dumped_events().rows()),
     copy("stats_mysql_query_rules", |_, observer| traffic::rules(observer)),
     copy("stats_mysql_commands_counters", |_, observer| traffic::commands(observer)),
     copy("stats_mysql_users", |_, observer| traffic::users(observer)),
@@ -80,7 +81,10 @@ const COPY: narrows_proxy::stats::Take = narrows_proxy::stats::Take::Copy;
 const RESET: narrows_proxy::stats::Take = narrows_proxy::stats::Take::Reset;
 
 /// Tables that can be large: their copies are not kept.
-const LARGE: &[&str] = &["stats_mysql_query_digest", "stats_mysql_query_digest_reset"];
+const LARGE: &[&str] = &["stats_mysql_query_digest", "stats_mysql_query_digest_reset", EVENTS];
+
+/// The table whose rows operators may delete.
+const EVENTS: &str = "stats_mysql_query_events";
 
 /// Whether a statement resets figures. It must first be checked that SQLite accepts the statement.
 pub fn resets(sql: &str) -> bool {
@@ -118,9 +122,15 @@ pub fn fill(store: &mut Store, runtime: &Runtime, nodes: &Nodes, sql: &str) -> R
     Ok(taken)
 }
 
-/// Empties the large tables that a statement named.
-pub fn empty(store: &mut Store, sql: &str) {
+/// Empties the large tables that a statement named. Events whose rows it has deleted are forgotten.
+pub fn empty(store: &mut Store, runtime: &mut Runtime, sql: &str) {
     let named = named(sql);
+    if named.iter().any(|name| name == EVENTS)
+        && !reads(sql)
+        && let Ok(ids) = store.event_ids()
+    {
+        runtime.events().keep(&ids);
+    }
     for table in LARGE.iter().filter(|table| named.iter().any(|name| name == *table)) {
         // What cannot be emptied is filled again the next time.
         let _ = store.refill(&format!("stats.{table}"), Vec::new());

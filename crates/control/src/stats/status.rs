@@ -38,6 +38,7 @@ pub fn rows(sources: &Sources<'_>) -> Vec<Line> {
         rows.extend(servers(&observer));
     }
     rows.extend(checks(sources).into_iter().map(|(name, value)| line(&name, value)));
+    rows.push(line("query_log_dropped", sources.runtime.query_log().dropped().to_string()));
     let idle = without_effect(sources);
     rows.push(line(
         "settings_without_effect",

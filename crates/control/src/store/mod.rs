@@ -12,6 +12,7 @@ mod checksum;
 mod config_file;
 mod config_text;
 mod differs;
+mod events;
 mod execute;
 mod frozen;
 mod functions;

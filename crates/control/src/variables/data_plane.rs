@@ -43,7 +43,7 @@ const fn text(row: Described, set: fn(&mut Variables, &str), default: &'static s
 const PLUGINS: &[&str] = &["mysql_native_password", "caching_sha2_password"];
 
 /// Where the query log may go.
-const OUTPUTS: &[&str] = narrows_proxy::query_log::Output::NAMES;
+const OUTPUTS: &[&str] = narrows_proxy::query_log::LogOutput::NAMES;
 
 /// What its lines may be.
 const LINE_FORMATS: &[&str] = narrows_proxy::query_log::LINE_FORMATS;

@@ -50,6 +50,8 @@ static ROWS: &[Variable] = &[
     flag("mysql-enable_server_deprecate_eof", Useful, true, "Whether servers are asked for result sets without EOF packets.")
         .needless("a connection to a server uses the same form of result sets as the client that it was opened for"),
     integer("mysql-evaluate_replication_lag_on_servers_load", Obscure, 1, 0, 1, "1: known lag is applied at once when servers are loaded."),
+    integer("mysql-eventslog_table_memory_size", Useful, 10_000, 0, 1_000_000, "Rows of stats_mysql_query_events; older ones are dropped.")
+        .read_by_name(),
     integer("mysql-eventslog_format", Useful, 1, 1, 2, "ProxySQL's choice of format: 1 binary, 2 JSON lines. Narrows writes JSON lines.")
         .needless("the query log is always in JSON lines"),
     integer("mysql-handle_unknown_charset", Obscure, 1, 0, 2, "A client with an unknown character set: 0 is refused, 1 gets the default and is logged, 2 gets the default."),
@@ -232,6 +234,8 @@ static ROWS: &[Variable] = &[
         .read_by_name().sample_interval(),
     integer("admin-stats_mysql_query_cache", Useful, 60, 0, 300, "Seconds between two samples of the query cache; 0: none.")
         .read_by_name().sample_interval(),
+    integer("admin-stats_mysql_eventslog_sync_buffer_to_disk", Useful, 0, 0, 86_400, "Seconds between two moves of the logged statements in memory to history_mysql_query_events; 0: none.")
+        .read_by_name(),
     integer("admin-stats_mysql_query_digest_to_disk", Useful, 0, 0, 86_400, "Seconds between two copies of the digest table to disk; 0: none."),
     integer("admin-stats_system_cpu", Useful, 60, 0, 600, "Seconds between two samples of CPU time; 0: none.")
         .read_by_name().sample_interval(),

@@ -36,7 +36,7 @@ pub enum Message {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Where to.
-    pub output: Output,
+    pub output: LogOutput,
     /// The prefix of the files' names; empty: nothing is written to files.
     pub filename: String,
     /// Bytes after which the log continues in a new file.
@@ -55,7 +55,7 @@ pub struct Settings {
 
 /// Where records are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Output {
+pub enum LogOutput {
     /// To files.
     File,
     /// To standard output.
@@ -66,17 +66,17 @@ pub enum Output {
     Journald,
 }
 
-impl Output {
+impl LogOutput {
     /// The outputs by their names in `mysql-eventslog_output`.
     pub const NAMES: &[&str] = &["file", "stdout", "syslog", "journald"];
 
     /// The output of a valid name.
-    pub fn of(name: &str) -> Output {
+    pub fn of(name: &str) -> LogOutput {
         match name {
-            "stdout" => Output::Stdout,
-            "syslog" => Output::Syslog,
-            "journald" => Output::Journald,
-            _ => Output::File,
+            "stdout" => LogOutput::Stdout,
+            "syslog" => LogOutput::Syslog,
+            "journald" => LogOutput::Journald,
+            _ => LogOutput::File,
         }
     }
 }
@@ -85,7 +85,7 @@ impl Settings {
     /// The settings from the variables.
     pub fn of(variables: &Variables) -> Settings {
         Settings {
-            output: Output::of(&variables.eventslog_output),
+            output: LogOutput::of(&variables.eventslog_output),
             filename: variables.eventslog_filename.clone(),
             filesize: variables.eventslog_filesize,
             interval: variables.eventslog_rotate_interval,
@@ -99,8 +99,8 @@ impl Settings {
 
 /// Whether the query log goes anywhere.
 pub(crate) fn is_wanted(variables: &Variables) -> bool {
-    let is_written =
-        !variables.eventslog_filename.is_empty() || Output::of(&variables.eventslog_output) != Output::File;
+    let is_written = !variables.eventslog_filename.is_empty()
+        || LogOutput::of(&variables.eventslog_output) != LogOutput::File;
     is_written || variables.eventslog_buffer_history_size > 0
 }
 
@@ -250,7 +250,7 @@ mod tests {
         }
         assert_eq!(log.dropped(), 7);
         assert!(matches!(intake.messages().try_recv(), Ok(Message::Records)));
-        assert!(intake.messages().try_recv().is_err(), "the writer is told once");
+        assert!(intake.messages().try_recv().is_err(), "one message is enough");
         assert_eq!(intake.take().len(), MOST_RECORDS + 1);
         one.offer(record(10));
         assert!(matches!(intake.messages().try_recv(), Ok(Message::Records)));

@@ -31,6 +31,7 @@ pub fn text(sources: &Sources<'_>) -> String {
     own::write_configuration(&mut page, sources);
     own::write_monitor(&mut page, sources);
     own::write_nodes(&mut page, sources);
+    own::write_query_log(&mut page, sources);
     of_workers(&mut page, sources);
     own::write_left_out(&mut page);
     page.into_text()

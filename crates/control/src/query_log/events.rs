@@ -1,0 +1,87 @@
+//! The rows of `stats_mysql_query_events`, and of its history on disk.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::SystemTime;
+
+use narrows_proxy::query_log::Record;
+use rusqlite::types::Value;
+
+use super::line::{micros, parameters};
+
+/// The records that `DUMP EVENTSLOG FROM BUFFER TO MEMORY` has moved, the oldest first. They become rows when a statement names
+/// the table.
+#[derive(Debug, Default)]
+pub struct Events {
+    records: VecDeque<(i64, Box<Record>)>,
+    bytes: usize,
+    last_id: i64,
+}
+
+impl Events {
+    /// Adds records; then those beyond the last `most` are dropped.
+    pub fn add(&mut self, records: impl IntoIterator<Item = Box<Record>>, most: usize) {
+        for record in records {
+            self.last_id += 1;
+            self.bytes += record.bytes();
+            self.records.push_back((self.last_id, record));
+            while self.records.len() > most || self.bytes > MOST_BYTES {
+                let Some((_, oldest)) = self.records.pop_front() else { break };
+                self.bytes -= oldest.bytes();
+            }
+        }
+    }
+
+    /// The rows of the table.
+    pub fn rows(&self) -> Vec<Vec<Value>> {
+        self.records.iter().map(|(id, record)| row(Value::Integer(*id), record)).collect()
+    }
+
+    /// Drops the records that have no row any more.
+    pub fn keep(&mut self, ids: &HashSet<i64>) {
+        self.records.retain(|(id, _)| ids.contains(id));
+        self.bytes = self.records.iter().map(|(_, record)| record.bytes()).sum();
+    }
+}
+
+/// A row with this id.
+pub fn row(id: Value, record: &Record) -> Vec<Value> {
+    let text = |bytes: &[u8]| Value::Text(String::from_utf8_lossy(bytes).into_owned());
+    let integer = |number: u64| Value::Integer(i64::try_from(number).unwrap_or(i64::MAX));
+    let known = |number: Option<u64>| integer(number.unwrap_or_default());
+    let end: SystemTime = record.began + record.duration;
+    vec![
+        id,
+        integer(record.thread_id.into()),
+        Value::Text(record.username.clone()),
+        text(&record.schemaname),
+        integer(micros(record.began)),
+        integer(micros(end)),
+        record.digest.map_or(Value::Null, |digest| Value::Text(format!("0x{digest:016X}"))),
+        text(&record.query),
+        record.server.clone().map_or(Value::Null, Value::Text),
+        Value::Text(record.client.clone()),
+        Value::Integer(event_type(record.event)),
+        Value::Integer(if record.server.is_some() { record.hostgroup.0.into() } else { -1 }),
+        record.values.as_ref().map_or(Value::Null, |values| Value::Text(parameters(values).to_string())),
+        known(record.rows_affected),
+        integer(record.last_insert_id),
+        known(record.rows_sent),
+        integer(record.statement_id.into()),
+        Value::Null,
+        Value::Integer(record.error.unwrap_or_default().into()),
+        if record.error.is_some() { text(&record.error_text) } else { Value::Null },
+    ]
+}
+
+/// ProxySQL's number of a command.
+fn event_type(event: &str) -> i64 {
+    match event {
+        "COM_INIT_DB" => 7,
+        "COM_STMT_EXECUTE" | "COM_STMT_BULK_EXECUTE" => 16,
+        "COM_STMT_PREPARE" => 17,
+        _ => 0,
+    }
+}
+
+/// The most that all records may take.
+const MOST_BYTES: usize = 256 << 20;
