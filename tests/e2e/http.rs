@@ -24,10 +24,16 @@ fn connect(port: u16) -> TcpStream {
 }
 
 /// Sends a request on a connection of its own.
-fn ask(port: u16, method: &str, path: &str, headers: &[&str]) -> Answer {
+pub fn ask(port: u16, method: &str, path: &str, headers: &[&str]) -> Answer {
+    ask_with(port, method, path, headers, "")
+}
+
+/// The same with a body, whose length is among the headers.
+pub fn ask_with(port: u16, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
     let mut stream = connect(port);
     let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
-    let request = format!("{method} {path} HTTP/1.1\r\nHost: narrows\r\nConnection: close\r\n{headers}\r\n");
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nHost: narrows\r\nConnection: close\r\n{headers}\r\n{body}");
     stream.write_all(request.as_bytes()).expect("a request");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("an answer");
@@ -41,8 +47,8 @@ pub fn get(port: u16, path: &str) -> Answer {
 }
 
 /// admin:admin and stats:stats
-const ADMIN: &str = "Authorization: Basic YWRtaW46YWRtaW4=";
-const STATS: &str = "Authorization: Basic c3RhdHM6c3RhdHM=";
+pub const ADMIN: &str = "Authorization: Basic YWRtaW46YWRtaW4=";
+pub const STATS: &str = "Authorization: Basic c3RhdHM6c3RhdHM=";
 
 /// Makes a running Narrows serve HTTP.
 pub fn enable(narrows: &Narrows) -> u16 {

@@ -13,6 +13,7 @@ mod chatter;
 mod check;
 mod client_timeouts;
 mod command_line;
+mod console;
 mod dependencies;
 mod differential;
 mod documents;

@@ -12,33 +12,33 @@ use narrows_proxy::rt::{Socket, select, sleep, timeout};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 
+use super::console::Console;
 use super::peer::Peer;
 use super::routes;
-use super::server::Server;
 
 /// Serves a connection to its end.
-pub async fn serve(server: Rc<Server>, socket: Socket) {
+pub async fn serve(console: Rc<Console>, socket: Socket) {
     let (host, port) = socket.peer();
     let peer = Rc::new(Peer { host, port, is_local: socket.is_local() });
     match socket {
-        Socket::Tcp(stream) => begin(server, peer, stream).await,
-        Socket::Unix(stream) => begin(server, peer, stream).await,
+        Socket::Tcp(stream) => begin(console, peer, stream).await,
+        Socket::Unix(stream) => begin(console, peer, stream).await,
     }
 }
 
-async fn begin<S: AsyncRead + AsyncWrite + Unpin>(server: Rc<Server>, peer: Rc<Peer>, stream: S) {
-    let Some(config) = server.tls() else { return converse(server, peer, stream).await };
+async fn begin<S: AsyncRead + AsyncWrite + Unpin>(console: Rc<Console>, peer: Rc<Peer>, stream: S) {
+    let Some(config) = console.server.tls() else { return converse(console, peer, stream).await };
     match timeout(HEAD_TIME, TlsAcceptor::from(config).accept(stream)).await {
-        Ok(Ok(stream)) => converse(server, peer, stream).await,
-        Ok(Err(error)) => server.refused(&peer, &error.to_string()),
-        Err(_) => server.refused(&peer, "no TLS handshake in time"),
+        Ok(Ok(stream)) => converse(console, peer, stream).await,
+        Ok(Err(error)) => console.server.refused(&peer, &error.to_string()),
+        Err(_) => console.server.refused(&peer, "no TLS handshake in time"),
     }
 }
 
-async fn converse<S: AsyncRead + AsyncWrite + Unpin>(server: Rc<Server>, peer: Rc<Peer>, stream: S) {
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(console: Rc<Console>, peer: Rc<Peer>, stream: S) {
     let service = service_fn(move |request| {
-        let (server, peer) = (Rc::clone(&server), Rc::clone(&peer));
-        async move { Ok::<_, Infallible>(routes::answer(&server, &peer, &request).await) }
+        let (console, peer) = (Rc::clone(&console), Rc::clone(&peer));
+        async move { Ok::<_, Infallible>(routes::answer(&console, &peer, request).await) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -8,6 +8,7 @@ use std::time::Duration;
 use narrows_proxy::rt::{self, Listener, MailboxReceiver, MailboxSender, Semaphore, sleep, spawn_local};
 
 use super::connection;
+use super::console::Console;
 use super::server::Server;
 use super::settings::HttpSettings;
 use crate::admin::request::Request;
@@ -23,7 +24,7 @@ pub enum HttpOrder {
 }
 
 struct Entrance {
-    server: Rc<Server>,
+    console: Rc<Console>,
     places: Arc<Semaphore>,
     listeners: Listeners,
 }
@@ -31,7 +32,7 @@ struct Entrance {
 impl Entrance {
     fn obey(self: &Rc<Entrance>, order: HttpOrder) {
         match order {
-            HttpOrder::Settings(settings) => self.server.set(*settings),
+            HttpOrder::Settings(settings) => self.console.server.set(*settings),
             HttpOrder::Listen(interfaces) => {
                 self.listeners.follow(interfaces, |listener| Rc::clone(self).accept(listener));
             }
@@ -44,9 +45,9 @@ impl Entrance {
             let place = Arc::clone(&self.places).acquire_owned().await;
             match listener.accept().await {
                 Ok(socket) => {
-                    let server = Rc::clone(&self.server);
+                    let console = Rc::clone(&self.console);
                     spawn_local(async move {
-                        connection::serve(server, socket).await;
+                        connection::serve(console, socket).await;
                         drop(place);
                     });
                 }
@@ -81,7 +82,7 @@ where
 
 async fn obey(server: Server, mut mailbox: MailboxReceiver<HttpOrder>) {
     let entrance = Rc::new(Entrance {
-        server: Rc::new(server),
+        console: Console::new(Rc::new(server)),
         places: Arc::new(Semaphore::new(MOST_CLIENTS)),
         listeners: Listeners::default(),
     });

@@ -26,6 +26,9 @@ pub fn credentials(header: &[u8]) -> Option<Credentials> {
 
 const SCHEME: &[u8] = b"Basic ";
 
+/// The `WWW-Authenticate` header that asks for a login.
+pub const CHALLENGE: &str = "Basic realm=\"Narrows\", charset=\"UTF-8\"";
+
 #[cfg(test)]
 mod tests {
     use super::*;

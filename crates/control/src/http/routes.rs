@@ -6,15 +6,16 @@ use std::time::Duration;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
-    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderName, HeaderValue, ORIGIN,
-    WWW_AUTHENTICATE,
+    ACCEPT, ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE,
 };
 use hyper::{Method, Request, Response, StatusCode};
 use narrows_proxy::rt::timeout;
 
-use super::login::credentials;
+use super::console::{self, Console};
+use super::login::{CHALLENGE, credentials};
 use super::openmetrics;
 use super::peer::Peer;
+use super::same_origin::is_from_here;
 use super::server::Server;
 use crate::store::Role;
 
@@ -37,9 +38,12 @@ impl Page {
     }
 }
 
-/// The answer to a request. Its body, if it has one, is not read.
-pub async fn answer(server: &Rc<Server>, peer: &Peer, request: &Request<Incoming>) -> Response<Full<Bytes>> {
-    let page = timeout(ANSWER_TIME, page(server, peer, request)).await;
+/// The answer to a request. Its body, if it has one, is only read by the console.
+pub async fn answer(console: &Rc<Console>, peer: &Peer, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    if console::is_console(request.uri().path()) {
+        return console::answer(console, peer, request).await;
+    }
+    let page = timeout(ANSWER_TIME, page(&console.server, peer, &request)).await;
     let page =
         page.unwrap_or_else(|_| Page::new(StatusCode::SERVICE_UNAVAILABLE, "there was no answer in time"));
     let mut response = Response::new(Full::new(Bytes::from(page.text)));
@@ -118,16 +122,8 @@ async fn drain(server: &Rc<Server>, peer: &Peer, request: &Request<Incoming>, dr
     }
 }
 
-/// Whether no page of another site has made a browser send the request.
-fn is_from_here(request: &Request<Incoming>) -> bool {
-    let header = |name: HeaderName| request.headers().get(name).map(HeaderValue::as_bytes);
-    header(ORIGIN).is_none_or(|origin| {
-        let authority = origin.strip_prefix(b"https://").or(origin.strip_prefix(b"http://"));
-        authority.is_some() && authority == header(HOST)
-    })
-}
-
 const INDEX: &str = "Narrows
+GET    /console/ pages for people: servers, statements, sessions; needs a login
 GET    /metrics  figures in the format of Prometheus
 GET    /livez    200 as long as the process answers
 GET    /readyz   200 if clients can be served, otherwise 503 with the reason
@@ -138,8 +134,6 @@ const DRAINS: &str = "draining: /readyz answers 503; clients are still served";
 
 /// The text format of Prometheus.
 const TEXT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-const CHALLENGE: &str = "Basic realm=\"Narrows\", charset=\"UTF-8\"";
 
 /// The time for an answer.
 const ANSWER_TIME: Duration = Duration::from_secs(10);

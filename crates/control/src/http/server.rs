@@ -24,6 +24,8 @@ pub struct Server {
     statements: Box<dyn Fn(Request) -> bool>,
     /// Questions that the control thread may have at a time.
     questions: Arc<Semaphore>,
+    /// The same for the console, so that health checks do not wait for its pages.
+    questions_of_console: Arc<Semaphore>,
     /// Makes logins of unknown users take as long as those of known ones.
     decoy_key: [u8; 32],
     threads: Threads,
@@ -44,6 +46,7 @@ impl Server {
             settings: RefCell::new(settings),
             statements,
             questions: Arc::new(Semaphore::new(MOST_QUESTIONS)),
+            questions_of_console: Arc::new(Semaphore::new(MOST_QUESTIONS_OF_CONSOLE)),
             decoy_key: rand::random(),
             threads: Threads::for_logins(1),
             failures: Limiter::new(|suppressed| {
@@ -130,7 +133,7 @@ impl Server {
             port: peer.port,
             ..Caller::default()
         };
-        match self.ask(caller, statement).await? {
+        match self.ask(&self.questions, caller, statement).await? {
             Reply::Answer(Answer::Rows(set)) => Ok(set
                 .rows
                 .into_iter()
@@ -146,11 +149,24 @@ impl Server {
         }
     }
 
+    /// The outcome of a statement of the console, with the rights of `caller`.
+    ///
+    /// # Errors
+    /// If Narrows is ending.
+    pub async fn reply(&self, caller: Caller, statement: &str) -> Result<Reply, String> {
+        self.ask(&self.questions_of_console, caller, statement).await
+    }
+
     /// Passes a statement to the control thread. Its place among the questions is free when the answer has come, even if
     /// nobody waits for it any more.
-    async fn ask(self: &Rc<Server>, caller: Caller, statement: &str) -> Result<Reply, String> {
+    async fn ask(
+        &self,
+        questions: &Arc<Semaphore>,
+        caller: Caller,
+        statement: &str,
+    ) -> Result<Reply, String> {
         let ending = || "Narrows is ending".to_owned();
-        let place = Arc::clone(&self.questions).acquire_owned().await.map_err(|_| ending())?;
+        let place = Arc::clone(questions).acquire_owned().await.map_err(|_| ending())?;
         let (reply, answer) = oneshot::channel();
         let (text, abandoned) = (statement.as_bytes().to_vec(), Abandoned::default());
         if !(self.statements)(Request { caller, text, since: Instant::now(), abandoned, reply }) {
@@ -171,6 +187,9 @@ impl Server {
 
 /// Questions that the control thread may have at a time: others wait here, and not in its mailbox.
 const MOST_QUESTIONS: usize = 4;
+
+/// Questions of the console that are open at a time, however many look at it.
+const MOST_QUESTIONS_OF_CONSOLE: usize = 2;
 
 /// How long a health check waits for the control thread: Kubernetes gives a probe 1 s.
 const READINESS_TIME: Duration = Duration::from_millis(700);

@@ -218,7 +218,7 @@ static ROWS: &[Variable] = &[
         .needless("the admin interface sleeps until there is something to do"),
     text("admin-restapi_address", Useful, Form::IpAddresses, "127.0.0.1", "IP addresses on which the HTTP interface listens, separated by semicolons (ProxySQL: 0.0.0.0).")
         .read_by_name(),
-    flag("admin-restapi_enabled", Essential, false, "Whether the HTTP interface listens: metrics for Prometheus and health checks.")
+    flag("admin-restapi_enabled", Essential, false, "Whether the HTTP interface listens: metrics for Prometheus, health checks and the console.")
         .read_by_name(),
     integer("admin-restapi_port", Essential, 6070, 1, 65_534, "Port of the HTTP interface.")
         .read_by_name(),
