@@ -96,9 +96,7 @@ struct Control {
 impl Control {
     fn run(mut self, mailbox: &Receiver<Message>) {
         loop {
-            if let Some(observer) = self.runtime.observer() {
-                self.history.sample(&mut self.store, &observer);
-            }
+            self.history.tick(&mut self.store, self.runtime.observer().as_ref());
             self.events.tick(&mut self.runtime, &mut self.store);
             self.audit.tick();
             let message = match mailbox.recv_timeout(history::TICK) {
@@ -127,6 +125,7 @@ impl Control {
     }
 
     fn answer(&mut self, mut request: Request) {
+        self.history.prepare_for(&mut self.store, &request.text);
         let reply = match std::str::from_utf8(&request.text) {
             Ok(text) => self.carry_out(&request.caller, &Statement::new(text), request.since),
             Err(error) => {
@@ -161,6 +160,7 @@ impl Control {
     /// Ends everything but the data plane: the databases are closed when this returns.
     fn let_go(mut self) -> Plane {
         self.audit.flush();
+        self.history.flush(&mut self.store);
         self.runtime.into_plane()
     }
 }

@@ -5,6 +5,7 @@ mod crowd;
 mod differences;
 mod drop_in;
 mod full_disk;
+mod history;
 mod operate;
 mod recorded;
 mod replay;

@@ -208,6 +208,7 @@ fn status(packet: &Packet) -> u64 {
 const OWN_VARIABLES: &[&str] = &[
     "admin-log_level",
     "admin-metrics_max_series",
+    "admin-narrows_history",
     "admin-restapi_address",
     "admin-restapi_tls",
     "mysql-auto_read_write_split",
@@ -235,7 +236,10 @@ const OWN_VARIABLES: &[&str] = &[
     "mysql-upload_buffers_total",
 ];
 
-/// An answer as it would be without [`OWN_VARIABLES`]: rows that name them, and counts of all variables.
+/// Tables that ProxySQL does not have, likewise.
+const OWN_TABLES: &[&str] = &["narrows_traffic_10s", "narrows_traffic_5m"];
+
+/// An answer as it would be without [`OWN_VARIABLES`] and [`OWN_TABLES`]: rows that name them, and counts of all variables.
 fn without_own_variables(mut found: Value) -> Value {
     let own = OWN_VARIABLES.len() as u64;
     let own_of = |prefix: &str| OWN_VARIABLES.iter().filter(|name| name.starts_with(prefix)).count() as u64;
@@ -246,7 +250,9 @@ fn without_own_variables(mut found: Value) -> Value {
     ];
     if let Some(rows) = found.get_mut("rows").and_then(Value::as_array_mut) {
         let before = rows.len();
-        rows.retain(|row| !row[0].as_str().is_some_and(|name| OWN_VARIABLES.contains(&name)));
+        rows.retain(|row| {
+            !row[0].as_str().is_some_and(|name| OWN_VARIABLES.contains(&name) || OWN_TABLES.contains(&name))
+        });
         let (after, left_out) = (rows.len(), before - rows.len());
         let is_count =
             |cell: &Value| cell.as_str().and_then(|text| text.parse().ok()) == Some(ALL_VARIABLES + own);

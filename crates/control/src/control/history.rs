@@ -1,151 +1,67 @@
-//! Figures over time: samples in `stats_history`, at the intervals of `admin-stats_*`.
+//! Figures over time in `stats_history`: samples at the intervals of `admin-stats_*`, their aggregates by hour and day, and
+//! the traffic of each interval of `admin-narrows_history`.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+mod aggregates;
+mod samples;
+mod traffic;
 
-use narrows_proxy::stats::{Counters, Observer, Take, wait};
-use rusqlite::types::Value;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::stats;
+use narrows_proxy::stats::Observer;
+
 use crate::store::Store;
-
-/// One kind of sample.
-struct Kind {
-    /// The variable with its interval in seconds; 0: no samples.
-    interval: &'static str,
-    /// Its table.
-    table: &'static str,
-    /// Its rows, without the time.
-    rows: fn(&Observer) -> Vec<Vec<Value>>,
-}
-
-const KINDS: &[Kind] = &[
-    Kind { interval: "admin-stats_mysql_connections", table: "mysql_connections", rows: connections },
-    Kind { interval: "admin-stats_mysql_connections", table: "myhgm_connections", rows: pool_use },
-    Kind {
-        interval: "admin-stats_mysql_connection_pool",
-        table: "history_stats_mysql_connection_pool",
-        rows: |observer| stats::pool(observer, Take::Copy),
-    },
-    Kind { interval: "admin-stats_mysql_query_cache", table: "mysql_query_cache", rows: query_cache },
-    Kind { interval: "admin-stats_system_cpu", table: "system_cpu", rows: |_| processor_time() },
-    Kind { interval: "admin-stats_system_memory", table: "system_memory", rows: memory },
-];
-
-/// How long samples are kept, as in ProxySQL.
-const KEPT: Duration = Duration::from_secs(7 * 86_400);
+use aggregates::Aggregates;
+use samples::Samples;
+use traffic::Recorder;
 
 /// How late a sample may be taken.
 pub const TICK: Duration = Duration::from_secs(1);
 
-/// When each kind of sample was last taken.
+/// What was recorded, and when.
 #[derive(Debug, Default)]
-pub struct History([Option<Instant>; KINDS.len()]);
+pub struct History {
+    samples: Samples,
+    aggregates: Aggregates,
+    traffic: Recorder,
+}
 
 impl History {
-    /// Takes the samples that are due.
-    pub fn sample(&mut self, store: &mut Store, observer: &Observer) {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let (at, oldest) = (seconds(since_epoch), seconds(since_epoch.saturating_sub(KEPT)));
-        for (index, kind) in KINDS.iter().enumerate() {
-            let interval = store.variable(kind.interval).and_then(|text| text.parse::<u64>().ok());
-            let interval = Duration::from_secs(interval.unwrap_or(0));
-            let last = self.last_taken(index);
-            if interval.is_zero() || last.is_some_and(|last| last.elapsed() < interval) {
-                continue;
-            }
-            let before = last.replace(Instant::now());
-            let with_time = |mut row: Vec<Value>| {
-                row.insert(0, Value::Integer(at));
-                row
-            };
-            let rows = (kind.rows)(observer).into_iter().map(with_time).collect();
-            match store.append(&format!("stats_history.{}", kind.table), rows, oldest) {
-                // A statistics user is reading the samples; the next tick tries again.
-                Err(refusal) if refusal.is_locked() => *self.last_taken(index) = before,
-                Err(refusal) => {
-                    tracing::warn!(table = kind.table, %refusal, "a sample of the figures is lost");
-                }
-                Ok(()) => {}
-            }
+    /// Does what is due. Without workers, nothing is sampled.
+    pub fn tick(&mut self, store: &mut Store, observer: Option<&Observer>) {
+        let now = now();
+        if let Some(observer) = observer {
+            self.samples.take(store, observer, now);
+            self.traffic.take(store, observer, now);
+        }
+        self.traffic.write_if_due(store, now);
+        self.aggregates.step(store, now);
+    }
+
+    /// Writes what a statement reads, if it names it.
+    pub fn prepare_for(&mut self, store: &mut Store, statement: &[u8]) {
+        let mentions =
+            |name: &[u8]| statement.windows(name.len()).any(|window| window.eq_ignore_ascii_case(name));
+        if self.traffic.has_unwritten() && mentions(TRAFFIC) {
+            self.flush(store);
         }
     }
 
-    fn last_taken(&mut self, index: usize) -> &mut Option<Instant> {
-        self.0.get_mut(index).expect("one for each kind")
+    /// Writes what is still in memory.
+    pub fn flush(&mut self, store: &mut Store) {
+        self.traffic.write(store, now());
     }
 }
 
-fn seconds(duration: Duration) -> i64 {
-    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+/// How the names of the tables of traffic begin.
+const TRAFFIC: &[u8] = b"narrows_traffic_";
+
+/// Seconds since 1970, by the clock of the machine.
+fn now() -> i64 {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX)
 }
 
-fn number(value: u64) -> Value {
-    Value::Integer(i64::try_from(value).unwrap_or(i64::MAX))
-}
-
-/// Figures by their names in `stats_mysql_global`.
-fn named(counters: &Counters, names: &[&str]) -> Vec<Value> {
-    let rows = counters.rows();
-    let value = |name: &&str| rows.iter().find(|(known, _)| known == name).map_or(0, |(_, value)| *value);
-    names.iter().map(|name| number(value(name))).collect()
-}
-
-fn connections(observer: &Observer) -> Vec<Vec<Value>> {
-    let names = [
-        "Client_Connections_aborted",
-        "Client_Connections_connected",
-        "Client_Connections_created",
-        "Server_Connections_aborted",
-        "Server_Connections_connected",
-        "Server_Connections_created",
-        "ConnPool_get_conn_failure",
-        "ConnPool_get_conn_immediate",
-        "ConnPool_get_conn_success",
-        "Questions",
-        "Slow_queries",
-        "GTID_consistent_queries",
-    ];
-    vec![named(&wait(observer.global()), &names)]
-}
-
-fn pool_use(observer: &Observer) -> Vec<Vec<Value>> {
-    let names = [
-        "MyHGM_myconnpoll_destroy",
-        "MyHGM_myconnpoll_get",
-        "MyHGM_myconnpoll_get_ok",
-        "MyHGM_myconnpoll_push",
-        "MyHGM_myconnpoll_reset",
-    ];
-    vec![named(&wait(observer.global()), &names)]
-}
-
-fn query_cache(observer: &Observer) -> Vec<Vec<Value>> {
-    let names = [
-        "Query_Cache_count_GET",
-        "Query_Cache_count_GET_OK",
-        "Query_Cache_count_SET",
-        "Query_Cache_bytes_IN",
-        "Query_Cache_bytes_OUT",
-        "Query_Cache_Purged",
-        "Query_Cache_Entries",
-        "Query_Cache_Memory_bytes",
-    ];
-    vec![named(&wait(observer.global()), &names)]
-}
-
-/// User and system time of this program, in the clock ticks of `times(2)`.
-fn processor_time() -> Vec<Vec<Value>> {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program's name may contain blanks; it ends with the last parenthesis (proc(5)).
-    let behind_name = stat.rsplit_once(')').map_or("", |(_, rest)| rest);
-    let fields: Vec<&str> = behind_name.split_whitespace().collect();
-    let field = |index: usize| fields.get(index).and_then(|text| text.parse().ok()).unwrap_or(0);
-    vec![vec![number(field(11)), number(field(12))]]
-}
-
-/// The process's figures from the C library's allocator and the kernel, which have no metadata and no retained pages.
-fn memory(observer: &Observer) -> Vec<Vec<Value>> {
-    let figures = wait(observer.memory());
-    let row = [figures.allocated, figures.resident, figures.anonymous, figures.mapped, 0, 0];
-    vec![row.map(number).to_vec()]
+/// A number of seconds in a variable; 0 if there is none.
+fn interval(store: &Store, variable: &str) -> u64 {
+    store.variable(variable).and_then(|text| text.parse().ok()).unwrap_or(0)
 }

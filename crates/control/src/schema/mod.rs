@@ -10,6 +10,7 @@ mod modules;
 mod records;
 mod statistics;
 mod table;
+pub mod traffic;
 
 use rusqlite::Connection;
 

@@ -1,7 +1,8 @@
 //! The tables of records: results of checks (`monitor`), and figures over time (`stats_history`).
 
 use super::filled;
-use super::table::{HISTORY, HISTORY_BY_SPAN, MONITOR, Table};
+use super::table::{HISTORY, HISTORY_BY_SPAN, MONITOR, TRAFFIC, Table};
+use super::traffic;
 
 /// First those of `monitor`, then those of `stats_history`.
 #[rustfmt::skip]
@@ -247,6 +248,12 @@ pub static TABLES: &[Table] = &[
             "Memory_Bytes INT NOT NULL",
             "PRIMARY KEY (timestamp)",
         ],
+    },
+    Table {
+        name: "narrows_traffic",
+        places: TRAFFIC,
+        doc: "What happened in each interval. (Not in ProxySQL.)",
+        definition: traffic::DEFINITION,
     },
     Table {
         name: "system_cpu",

@@ -60,6 +60,9 @@ pub(super) const HISTORY_BY_SPAN: &[(Database, &str, &str)] = &[
     (Database::StatsHistory, "", "_day"),
 ];
 
+pub(super) const TRAFFIC: &[(Database, &str, &str)] =
+    &[(Database::StatsHistory, "", "_10s"), (Database::StatsHistory, "", "_5m")];
+
 impl Table {
     /// Its name and those of its twins in `database`.
     pub fn names_in(&self, database: Database) -> impl Iterator<Item = String> + use<'_> {

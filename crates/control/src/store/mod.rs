@@ -17,6 +17,7 @@ mod execute;
 mod frozen;
 mod functions;
 mod guard;
+mod history;
 mod import;
 mod layers;
 mod listening;
@@ -34,11 +35,9 @@ mod variables;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use rusqlite::types::Value;
 
-use crate::schema::{self, Database};
 use crate::urgency::Urgency;
 use crate::variables::Variable;
 
@@ -47,6 +46,7 @@ pub use checksum::Checksum;
 use execute::{Access, GuardedConnection};
 pub use frozen::{Frozen, FrozenError};
 pub use guard::{Abandoned, sqlite_bytes};
+pub use history::{AGGREGATES, Progress};
 pub use import::{ImportReport, ImportSource};
 pub use layers::Candidate;
 pub use listening::Listening;
@@ -126,33 +126,6 @@ impl Store {
         Ok(transaction.commit()?)
     }
 
-    /// Adds rows, which begin with their time, to a table of figures over time, and deletes those older than `oldest`.
-    ///
-    /// # Errors
-    /// If there is no such table, or no space for the rows, or if the file is being read: this does not wait.
-    pub fn append(&mut self, table: &str, rows: Vec<Vec<Value>>, oldest: i64) -> Result<(), Refusal> {
-        self.all.open()?.busy_timeout(Duration::ZERO)?;
-        let appended = self.append_now(table, rows, oldest);
-        self.all.open()?.busy_timeout(PATIENCE)?;
-        appended
-    }
-
-    fn append_now(&mut self, table: &str, rows: Vec<Vec<Value>>, oldest: i64) -> Result<(), Refusal> {
-        let transaction = self.all.open()?.transaction()?;
-        transaction.execute(&format!("DELETE FROM {table} WHERE timestamp < ?1"), [oldest])?;
-        // The file may have columns of a newer version.
-        let name = table.split_once('.').map_or(table, |(_, name)| name);
-        let columns =
-            schema::find(Database::StatsHistory, name).map(|table| table.columns().collect::<Vec<_>>());
-        let names = columns.map_or(String::new(), |columns| format!("({})", schema::listed(&columns)));
-        for row in rows {
-            let places = vec!["?"; row.len()].join(", ");
-            let insert = format!("INSERT OR REPLACE INTO {table} {names} VALUES ({places})");
-            transaction.execute(&insert, rusqlite::params_from_iter(row))?;
-        }
-        Ok(transaction.commit()?)
-    }
-
     /// Whether full users may not change anything.
     pub fn is_read_only(&self) -> bool {
         self.access == Access::ReadOnly
@@ -165,9 +138,6 @@ impl Store {
         self.running.variables.put(variable, crate::variables::Value::Flag(read_only));
     }
 }
-
-/// How long a statement waits for a program that has a file locked: `rusqlite`'s default.
-const PATIENCE: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod frozen_tests;

@@ -210,6 +210,8 @@ static ROWS: &[Variable] = &[
         .read_by_name(),
     text("admin-mysql_ifaces", Essential, Form::Addresses, "127.0.0.1:6032", "Where the admin interface listens (ProxySQL: 0.0.0.0:6032).")
         .read_by_name(),
+    integer("admin-narrows_history", Useful, 10, 0, 60, "Seconds between two rows of stats_history.narrows_traffic_10s; 0: none. (Not in ProxySQL.)")
+        .read_by_name().sample_interval(),
     integer("admin-prometheus_memory_metrics_interval", Useful, 61, 1, 604_799, "Seconds between two measurements of memory for the metrics.")
         .needless("memory is measured when the metrics are requested"),
     flag("admin-read_only", Essential, false, "Whether the admin interface refuses changes.")

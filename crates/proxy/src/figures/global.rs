@@ -203,6 +203,8 @@ counters! {
     ignored_kills = "Narrows_ignored_kills";
     /// Commands too long, or too many at once, to be read before a server connection is obtained.
     streamed_commands = "Narrows_streamed_commands";
+    /// Errors of servers that clients received.
+    server_errors = "Narrows_server_errors";
     /// Rows of digests dropped to stay within the memory budget.
     digests_dropped = "Narrows_digests_dropped";
 }

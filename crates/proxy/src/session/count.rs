@@ -210,6 +210,7 @@ impl Session {
 
     /// A server has answered with an error, or was lost.
     pub(super) fn count_error(&self, backend: &Backend, errno: u16, text: &[u8]) {
+        self.worker.counters.borrow_mut().server_errors += 1;
         let figures = &self.worker.figures;
         let address = match self.snapshot().variables.query_digests_track_hostname {
             true => self.handle.peer.0.clone(),
