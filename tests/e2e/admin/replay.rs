@@ -237,7 +237,8 @@ const OWN_VARIABLES: &[&str] = &[
 ];
 
 /// Tables that ProxySQL does not have, likewise.
-const OWN_TABLES: &[&str] = &["narrows_traffic_10s", "narrows_traffic_5m"];
+const OWN_TABLES: &[&str] =
+    &["history_mysql_query_events", "narrows_traffic_10s", "narrows_traffic_5m", "stats_mysql_query_events"];
 
 /// An answer as it would be without [`OWN_VARIABLES`] and [`OWN_TABLES`]: rows that name them, and counts of all variables.
 fn without_own_variables(mut found: Value) -> Value {

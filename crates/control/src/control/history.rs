@@ -11,7 +11,7 @@ use narrows_proxy::stats::Observer;
 
 use crate::store::Store;
 use aggregates::Aggregates;
-use samples::Samples;
+use samples::SampleTimes;
 use traffic::Recorder;
 
 /// How late a sample may be taken.
@@ -20,7 +20,7 @@ pub const TICK: Duration = Duration::from_secs(1);
 /// What was recorded, and when.
 #[derive(Debug, Default)]
 pub struct History {
-    samples: Samples,
+    samples: SampleTimes,
     aggregates: Aggregates,
     traffic: Recorder,
 }

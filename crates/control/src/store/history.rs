@@ -66,7 +66,7 @@ macro_rules! by_hour_and_day {
     };
 }
 
-/// Every aggregate, each behind the one that it is made of. How columns are aggregated is as in ProxySQL, which leaves the
+/// Every aggregate, each after the one that it is made of. How columns are aggregated is as in ProxySQL, which leaves the
 /// days out.
 pub const AGGREGATES: &[Aggregate] = by_hour_and_day! {
     "mysql_connections": "MAX", averages of &["Client_Connections_connected", "Server_Connections_connected"];

@@ -23,7 +23,7 @@ impl Aggregates {
             return;
         }
         let mut due = AGGREGATES.iter().zip(&mut self.done);
-        // Days are made of hours, and come behind them.
+        // Days are made of hours, and come after them.
         let Some((aggregate, done)) = due.find(|(aggregate, done)| **done != Some(aggregate.current(now)))
         else {
             return;

@@ -1,4 +1,4 @@
-//! Samples of figures, at the intervals of `admin-stats_*`.
+//! SampleTimes of figures, at the intervals of `admin-stats_*`.
 
 use std::time::{Duration, Instant};
 
@@ -38,9 +38,9 @@ const KEPT: i64 = 7 * 86_400;
 
 /// When each kind of sample was last taken.
 #[derive(Debug, Default)]
-pub struct Samples([Option<Instant>; KINDS.len()]);
+pub struct SampleTimes([Option<Instant>; KINDS.len()]);
 
-impl Samples {
+impl SampleTimes {
     /// Takes those that are due at `now`.
     pub fn take(&mut self, store: &mut Store, observer: &Observer, now: i64) {
         for (kind, last) in KINDS.iter().zip(&mut self.0) {
