@@ -8,6 +8,7 @@ mod keep;
 mod limits;
 mod monitored;
 mod peaks;
+mod strangers;
 mod swarm;
 mod turns;
 

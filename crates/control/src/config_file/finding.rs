@@ -59,6 +59,10 @@ pub(super) const RULES: &[Module] = &[Module::MysqlQueryRules];
 pub(super) const RULES_ON_USERS: &[Module] = &[Module::MysqlQueryRules, Module::MysqlUsers];
 pub(super) const RULES_ON_SERVERS: &[Module] = &[Module::MysqlQueryRules, Module::MysqlServers];
 pub(super) const RULES_ON_VARIABLES: &[Module] = &[Module::MysqlQueryRules, Module::MysqlVariables];
+
+/// Why nothing is logged.
+pub(super) const NO_LOG: &str =
+    "the query log has no file (mysql-eventslog_filename), no other output, and no buffer";
 pub(super) const RULES_ON_ALL: &[Module] =
     &[Module::MysqlQueryRules, Module::MysqlUsers, Module::MysqlServers, Module::MysqlVariables];
 pub(super) const FIREWALL: &[Module] = &[Module::MysqlFirewall, Module::MysqlVariables];

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use narrows_proxy::rules::{conditions_never_met, flags_to_choose, why_nothing_is_replaced};
 use narrows_proxy::snapshot::{FastRoutingRow, RULE_KEYS, RuleRow};
 
-use super::finding::{Of, RULES, RULES_ON_ALL, RULES_ON_SERVERS, RULES_ON_USERS, RULES_ON_VARIABLES, Search};
+use super::finding::{
+    NO_LOG, Of, RULES, RULES_ON_ALL, RULES_ON_SERVERS, RULES_ON_USERS, RULES_ON_VARIABLES, Search,
+};
 use crate::config::diagnostic::Problem;
 
 /// What rules are compared with.
@@ -127,12 +129,7 @@ fn idle_settings(index: usize, row: &RuleRow, around: &Surroundings<'_>, search:
         search.add_idle(RULES, place(column), setting(column), why);
     }
     if row.log == Some(true) && !around.has_log {
-        search.add_idle(
-            RULES_ON_VARIABLES,
-            place("log"),
-            setting("log"),
-            "mysql-eventslog_filename is empty",
-        );
+        search.add_idle(RULES_ON_VARIABLES, place("log"), setting("log"), NO_LOG);
     }
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use narrows_proxy::query_log::{self, LogOutput};
 use narrows_proxy::snapshot::{
     FastRoutingRow, FirewallRuleRow, FirewallUserRow, HOSTGROUP_KEYS, HostgroupAttributesRow,
     ReplicationHostgroupRow, Rows, RuleRow, ServerRow, Split, SslParamsRow, USER_KEYS, UserRow, Variables,
 };
 
 use super::finding::{
-    FIREWALL, LikelyMistake, Of, SERVERS, SERVERS_ON_VARIABLES, Scope, Search, USERS, USERS_ON_ALL,
+    FIREWALL, LikelyMistake, NO_LOG, Of, SERVERS, SERVERS_ON_VARIABLES, Scope, Search, USERS, USERS_ON_ALL,
     USERS_ON_SERVERS, USERS_ON_VARIABLES, VARIABLES,
 };
 use super::rules::{self, Surroundings};
@@ -104,7 +105,7 @@ impl<'a> Together<'a> {
             has_digests: self.variables.query_digests,
             has_sockets: self.variables.interfaces.iter().any(|interface| interface.starts_with('/')),
             ports,
-            has_log: !self.variables.eventslog_filename.is_empty(),
+            has_log: query_log::is_wanted(&self.variables),
         }
     }
 
@@ -126,9 +127,35 @@ impl<'a> Together<'a> {
                 written: written.clone(),
             });
         }
-        if self.variables.eventslog_default_log && self.variables.eventslog_filename.is_empty() {
-            let why = "mysql-eventslog_filename is empty";
-            search.add_idle(VARIABLES, (Of::Variables, 0, LOG), || LOG.to_owned(), why);
+        if self.variables.eventslog_default_log && !query_log::is_wanted(&self.variables) {
+            search.add_idle(VARIABLES, (Of::Variables, 0, LOG), || LOG.to_owned(), NO_LOG);
+        }
+        self.log_outputs(search);
+    }
+
+    /// Settings of one output of the query log while it goes to another, or everywhere.
+    fn log_outputs(&self, search: &mut Search) {
+        let variables = &self.variables;
+        let to_files = LogOutput::of(&variables.eventslog_output) == LogOutput::File;
+        let idle = [
+            (
+                !to_files && !variables.eventslog_filename.is_empty(),
+                "mysql-eventslog_filename",
+                "mysql-eventslog_output is not file",
+            ),
+            (
+                !variables.eventslog_slow_time.is_zero() && variables.eventslog_rate_limit == 1,
+                "mysql-eventslog_slow_time",
+                "mysql-eventslog_rate_limit is 1, so every statement is logged",
+            ),
+            (
+                variables.otlp_rate_limit > 0 && variables.otlp_endpoint.is_empty(),
+                "mysql-otlp_rate_limit",
+                "mysql-otlp_endpoint is empty",
+            ),
+        ];
+        for (_, name, why) in idle.into_iter().filter(|(is_idle, ..)| *is_idle) {
+            search.add_idle(VARIABLES, (Of::Variables, 0, name), || name.to_owned(), why);
         }
     }
 

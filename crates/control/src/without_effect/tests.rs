@@ -157,10 +157,13 @@ fn tables_that_are_always_empty_are_filled_by_nobody() {
             .iter()
             .all(|(database, ..)| !matches!(database, schema::Database::Main | schema::Database::Disk))
     }) {
-        let quoted = format!("{}\"", table.name);
+        let twins = || table.places.iter().map(|(_, before, after)| format!("{before}{}{after}", table.name));
+        let is_in = |text: &str, name: &str| {
+            text.contains(&format!("{name}\"")) || text.contains(&format!(".{name} "))
+        };
         let names = |(path, text): &(PathBuf, String)| {
             let is_definition = path.to_string_lossy().contains("/schema/");
-            !is_definition && (text.contains(&quoted) || text.contains(&format!(".{} ", table.name)))
+            !is_definition && twins().any(|name| is_in(text, &name))
         };
         let is_filled = sources.iter().any(names);
         let declared = schema::ALWAYS_EMPTY.contains(&table.name);

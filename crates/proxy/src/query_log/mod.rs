@@ -98,7 +98,7 @@ impl Settings {
 }
 
 /// Whether the query log goes anywhere.
-pub(crate) fn is_wanted(variables: &Variables) -> bool {
+pub fn is_wanted(variables: &Variables) -> bool {
     let is_written = !variables.eventslog_filename.is_empty()
         || LogOutput::of(&variables.eventslog_output) != LogOutput::File;
     is_written || variables.eventslog_buffer_history_size > 0

@@ -82,13 +82,13 @@ fn warns_of_conditions_and_settings_of_rules_that_do_nothing() {
     assert_eq!(
         warned(&format!("{SERVER}{text}")),
         [
-            "2 mysql-eventslog_default_log has no effect: mysql-eventslog_filename is empty".to_owned(),
+            "2 mysql-eventslog_default_log has no effect: the query log has no file (mysql-eventslog_filename), no other output, and no buffer".to_owned(),
             format!("4 rule 1: username is \"ap\", {never}: mysql_users has no such active account"),
             format!("5 rule 2: username is \"off\", {never}: mysql_users has no such active account"),
             format!("6 rule 3: proxy_port is \"6035\", {never}: no address of mysql-interfaces has this port"),
             "7 rule 4: negate_match_pattern has no effect: the rule has neither match_digest nor match_pattern"
                 .to_owned(),
-            "8 rule 5: log has no effect: mysql-eventslog_filename is empty".to_owned(),
+            "8 rule 5: log has no effect: the query log has no file (mysql-eventslog_filename), no other output, and no buffer".to_owned(),
         ]
     );
 }
