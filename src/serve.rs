@@ -171,6 +171,7 @@ impl Server<'_> {
         };
         let Serving { store, mut plane, rows, known } = serving;
         plane.log_queries_to(query_log.clone());
+        let finishing = query_log.clone();
         self.heart.follow(Some(plane.pulse()));
         warn_of_few_files(rows.variables.max_connections);
         let (interfaces, workers) = (plane.addresses().join(", "), plane.workers());
@@ -199,7 +200,9 @@ impl Server<'_> {
             self.is_serving();
         }
         let departure = runtime.block_on(self.told_to_end(&signals, &control, &mut ended));
-        self.leave(&runtime, &signals, departure)
+        let end = self.leave(&runtime, &signals, departure);
+        finishing.finish(LAST_RECORDS_TIME);
+        end
     }
 
     /// What administrators may do to this process.
@@ -553,3 +556,6 @@ const STORE_RETRY: Duration = Duration::from_secs(1);
 
 /// How long a transaction may still take after the clients' time to disconnect is over.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// The time for writing the last records of the query log.
+const LAST_RECORDS_TIME: Duration = Duration::from_secs(2);

@@ -148,7 +148,7 @@ fn lines_of_text_are_as_proxysqls_reader_prints_them() {
     let server = RealServer::shared(Flavour::MariaDb);
     let folder = narrows_testkit::TempFolder::new("events");
     let name = folder.file("queries");
-    let narrows = start(
+    let mut narrows = start(
         &NarrowsConfig::in_front_of(server.port())
             .variable("eventslog_filename", name.to_str().expect("a path in UTF-8"))
             .variable("eventslog_line_format", "text")
@@ -160,6 +160,11 @@ fn lines_of_text_are_as_proxysqls_reader_prints_them() {
         text = std::fs::read_to_string(folder.file("queries.00000001")).unwrap_or_default();
         text.ends_with('\n')
     });
+    // The last statement before the end is there, too.
+    narrows.client().query("DO 'last'");
+    narrows.process().stop(std::time::Duration::from_secs(20));
+    let all = std::fs::read_to_string(folder.file("queries.00000001")).expect("a file");
+    assert!(all.contains("COM_QUERY DO \'last\'"), "{all}");
     assert!(text.starts_with("ProxySQL LOG QUERY: thread_id=\"") && text.lines().count() == 1, "{text}");
     assert!(text.contains("username=\"sbtest\"") && text.contains("HID=0 server=\"127.0.0.1:"), "{text}");
     assert!(text.ends_with("error=1064 COM_QUERY SELECT 1\\n\\u{1b}[31m\n"), "{text}");

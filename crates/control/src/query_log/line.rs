@@ -103,7 +103,13 @@ fn text(record: &Record) -> String {
             let _ = write!(line, " {name}={value}");
         }
     }
-    let _ = write!(line, " {} {}", record.event, String::from_utf8_lossy(&record.query).escape_debug());
+    let _ = write!(line, " {} ", record.event);
+    for letter in String::from_utf8_lossy(&record.query).chars() {
+        let _ = match letter.is_control() {
+            true => write!(line, "{}", letter.escape_default()),
+            false => write!(line, "{letter}"),
+        };
+    }
     line
 }
 

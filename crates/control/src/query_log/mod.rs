@@ -29,6 +29,7 @@ pub fn start(datadir: &Path) -> io::Result<QueryLog> {
         socket: None,
         kept: Kept::default(),
         trouble: None,
+        lost: 0,
     };
     std::thread::Builder::new().name("query-log".to_owned()).spawn(move || writer.run(intake))?;
     Ok(log)
@@ -43,6 +44,8 @@ struct Writer {
     kept: Kept,
     /// Set while the log cannot be written.
     trouble: Option<Trouble>,
+    /// Records that were lost and are not counted yet.
+    lost: u64,
 }
 
 /// The log cannot be written, most likely because the disk is full.
@@ -67,6 +70,10 @@ impl Writer {
                     if self.settings.as_ref() != Some(&settings) {
                         self.take(&intake);
                         self.close();
+                        // What follows may go elsewhere.
+                        if let Some(Trouble { lost, .. }) = self.trouble.take() {
+                            tracing::info!(lost, "the query log has other settings");
+                        }
                         self.kept.limit(settings.kept, settings.kept_text);
                         self.settings = Some(settings);
                     }
@@ -74,6 +81,12 @@ impl Writer {
                 Ok(Message::Rotate) => {
                     self.take(&intake);
                     self.close();
+                }
+                Ok(Message::Finish(done)) => {
+                    self.take(&intake);
+                    self.flush();
+                    // Nobody waits any more if it took too long.
+                    let _ = done.send(());
                 }
                 Ok(Message::Take(taker)) => {
                     self.take(&intake);
@@ -98,6 +111,7 @@ impl Writer {
                 self.kept.add(record);
             }
         }
+        intake.count_dropped(std::mem::take(&mut self.lost));
     }
 
     fn write(&mut self, record: &Record) {
@@ -109,6 +123,7 @@ impl Writer {
             && Instant::now() < trouble.until
         {
             trouble.lost += 1;
+            self.lost += 1;
             return;
         }
         let line = line::line(record, settings.is_text);
@@ -120,7 +135,9 @@ impl Writer {
             LogOutput::Syslog => send(&mut self.socket, Destination::Syslog, &line),
             LogOutput::Journald => send(&mut self.socket, Destination::Journald, &line),
         };
+        let is_in_file = settings.output == LogOutput::File;
         match written {
+            Ok(_) if !is_in_file => self.works_again(),
             // The first record after a failure shows whether the log can be written again.
             Ok(is_full) if is_full || self.trouble.is_some() => self.flush(),
             Ok(_) => {}
@@ -130,17 +147,16 @@ impl Writer {
 
     /// Writes pending lines to the file.
     fn flush(&mut self) {
-        let in_files = self.settings.as_ref().is_some_and(|settings| settings.output == LogOutput::File);
         match self.files.flush() {
-            Ok(flushed) if flushed || !in_files => {
-                if let Some(Trouble { lost, .. }) =
-                    self.trouble.take_if(|trouble| Instant::now() >= trouble.until)
-                {
-                    tracing::info!(lost, "the query log is written again");
-                }
-            }
-            Ok(_) => {}
+            Ok(true) => self.works_again(),
+            Ok(false) => {}
             Err((error, lost)) => self.fail(&error, lost),
+        }
+    }
+
+    fn works_again(&mut self) {
+        if let Some(Trouble { lost, .. }) = self.trouble.take() {
+            tracing::info!(lost, "the query log is written again");
         }
     }
 
@@ -158,6 +174,7 @@ impl Writer {
         if before.is_none() {
             tracing::error!(%error, "cannot write the query log; records are lost until it can be written again");
         }
+        self.lost += lost;
         let lost = before.unwrap_or(0) + lost;
         self.trouble = Some(Trouble { lost, until: Instant::now() + RETRY });
     }

@@ -28,6 +28,8 @@ pub enum Message {
     Settings(Box<Settings>),
     /// Continue in a new file.
     Rotate,
+    /// Write everything that is there, and reply.
+    Finish(Sender<()>),
     /// Return the records that are kept, and forget them.
     Take(Sender<VecDeque<Box<Record>>>),
 }
@@ -147,6 +149,15 @@ impl QueryLog {
         let _ = self.sender.send(Message::Rotate);
     }
 
+    /// Waits until everything that is there is written, but not longer than `limit`.
+    pub fn finish(&self, limit: Duration) {
+        let (sender, receiver) = channel();
+        if self.sender.send(Message::Finish(sender)).is_ok() {
+            // If it does not answer in time, the rest is lost.
+            let _ = receiver.recv_timeout(limit);
+        }
+    }
+
     /// Takes the records that are kept, unless the writer does not answer in time.
     pub fn take(&self, limit: Duration) -> Option<VecDeque<Box<Record>>> {
         let (sender, receiver) = channel();
@@ -154,7 +165,7 @@ impl QueryLog {
         receiver.recv_timeout(limit).ok()
     }
 
-    /// The number of records that were dropped because the writer was too slow.
+    /// The number of records that were dropped, because the writer was too slow or could not write them.
     pub fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
     }
@@ -169,6 +180,11 @@ impl Intake {
     /// Takes records from one more queue.
     pub fn add(&mut self, queue: QueueEnd) {
         self.queues.push(queue);
+    }
+
+    /// Counts records that could not be written among those that were dropped.
+    pub fn count_dropped(&self, records: u64) {
+        self.shared.dropped.fetch_add(records, Ordering::Relaxed);
     }
 
     /// Takes what the workers have queued, in the order in which the statements have ended. After [`Message::Records`].

@@ -50,7 +50,7 @@ pub fn write_pins(page: &mut Page, clients: &[(ClientLine, u64)]) {
 
 /// Writes how many statements are missing in the query log.
 pub fn write_query_log(page: &mut Page, sources: &Sources<'_>) {
-    let help = "Statements that were to be logged or traced, and were dropped because the writer of the log was too slow.";
+    let help = "Statements that were to be logged or traced, and were dropped because the log was too slow or could not be written.";
     page.single("narrows_query_log_dropped_total", Counter, help, sources.runtime.query_log().dropped());
 }
 
