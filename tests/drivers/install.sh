@@ -1,5 +1,5 @@
 #!/bin/bash
-# install.sh [python|go|node|java|c|ansible...]
+# install.sh [python|tracing|go|node|java|c|ansible...]
 # Puts the drivers, in pinned versions and from their ordinary registries, under target/drivers. What is
 # installed in the right version stays. scripts/setup.sh drivers installs the toolchains themselves.
 set -euo pipefail
@@ -17,6 +17,15 @@ install_python() {
   python3 -m venv "$target/python"
   "$target/python/bin/pip" install -q --disable-pip-version-check -r "$here/python/requirements.txt"
   is_now "$target/python" "$here/python/requirements.txt"
+}
+
+# Apart from the drivers: OpenTelemetry brings its own versions of much.
+install_tracing() {
+  is_current "$target/tracing" "$here/tracing/requirements.txt" && return
+  rm -rf "$target/tracing"
+  python3 -m venv "$target/tracing"
+  "$target/tracing/bin/pip" install -q --disable-pip-version-check -r "$here/tracing/requirements.txt"
+  is_now "$target/tracing" "$here/tracing/requirements.txt"
 }
 
 install_go() {
@@ -70,10 +79,10 @@ install_java() {
 # Tests run concurrently, so only one installer runs at a time.
 exec 9> "$target/lock"
 flock 9
-[ $# -gt 0 ] || set -- python go node java c ansible
+[ $# -gt 0 ] || set -- python tracing go node java c ansible
 for what in "$@"; do
   case $what in
-    python | go | node | java | c | ansible) "install_$what" ;;
+    python | tracing | go | node | java | c | ansible) "install_$what" ;;
     *) echo "install.sh: unknown: $what" >&2; exit 2 ;;
   esac
 done

@@ -59,5 +59,6 @@ mod timeouts;
 mod told;
 mod top;
 mod traces;
+mod tracing;
 mod two_readers;
 mod wording;

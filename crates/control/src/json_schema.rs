@@ -184,9 +184,12 @@ fn text_of(form: Form) -> Map<String, Value> {
         }
         Form::NotEmpty => json!({ "type": ["string", "number", "boolean"], "minLength": 1 }),
         Form::Digest => json!({ "type": "string", "pattern": "^0[xX][0-9a-fA-F]{1,16}$" }),
-        Form::Json | Form::TableName | Form::Charset | Form::Collation | Form::IpAddresses => {
-            json!({ "type": "string" })
-        }
+        Form::Json
+        | Form::TableName
+        | Form::Charset
+        | Form::Collation
+        | Form::IpAddresses
+        | Form::Collector => json!({ "type": "string" }),
         Form::Any
         | Form::Expression
         | Form::Password

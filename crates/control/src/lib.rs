@@ -18,6 +18,7 @@ pub mod schema;
 pub mod stats;
 pub mod store;
 pub mod tls;
+pub mod traces;
 pub mod urgency;
 pub mod variables;
 pub mod without_effect;

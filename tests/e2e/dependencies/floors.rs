@@ -11,8 +11,8 @@ use super::sources::Source;
 type Floors = &'static [&'static [&'static str]];
 
 const CONTROL: Floors = &[
-    &["effect", "files", "listeners", "query_log", "urgency"],
-    &["config", "schema"],
+    &["effect", "files", "listeners", "traces", "urgency"],
+    &["config", "query_log", "schema"],
     &["monitor"],
     &["variables"],
     &["tls", "without_effect"],

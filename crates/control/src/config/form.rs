@@ -9,6 +9,7 @@ use super::charset;
 use super::diagnostic::{Problem, Severity};
 use super::nearest::nearest;
 use super::tree::NodeValue;
+use crate::traces::endpoint::Endpoint;
 
 /// The form of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub enum Form {
     TableName,
     /// Nothing, `*`, or networks as `address/bits` separated by commas.
     Networks,
+    /// The address of a collector of traces, or nothing.
+    Collector,
 }
 
 impl Form {
@@ -66,6 +69,9 @@ impl Form {
             Form::Credentials => "user:password, neither of them empty, separated by `;`".to_owned(),
             Form::TableName => "schema.table, or empty".to_owned(),
             Form::Networks => "`*`, or address/bits, separated by commas".to_owned(),
+            Form::Collector => {
+                "http://host:port or https://host:port, with or without a path, without user and query; or empty".to_owned()
+            }
         }
     }
 
@@ -76,7 +82,7 @@ impl Form {
             expected: self.describe(),
             found: match self {
                 // It contains passwords, and this text is logged.
-                Form::Credentials if text_of(value).is_some() => "another text".to_owned(),
+                Form::Credentials | Form::Collector if text_of(value).is_some() => "another text".to_owned(),
                 _ => value.describe(),
             },
             nearest,
@@ -132,6 +138,7 @@ impl Form {
                 text.is_empty() || (parts.len() == 2 && parts.iter().all(|part| !part.is_empty()))
             }
             Form::Networks => text == "*" || items(text, ',').all(is_network),
+            Form::Collector => text.is_empty() || Endpoint::parse(text).is_some(),
         }
     }
 }

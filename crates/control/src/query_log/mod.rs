@@ -17,6 +17,8 @@ use files::Files;
 use kept::Kept;
 use sockets::{Destination, LogSocket};
 
+use crate::traces::Traces;
+
 /// Starts the writer; relative names are relative to `datadir`. It ends when every [`QueryLog`] is gone.
 ///
 /// # Errors
@@ -30,6 +32,7 @@ pub fn start(datadir: &Path) -> io::Result<QueryLog> {
         kept: Kept::default(),
         trouble: None,
         lost: 0,
+        traces: Traces::new(intake.traces()),
     };
     std::thread::Builder::new().name("query-log".to_owned()).spawn(move || writer.run(intake))?;
     Ok(log)
@@ -46,6 +49,8 @@ struct Writer {
     trouble: Option<Trouble>,
     /// Records that were lost and are not counted yet.
     lost: u64,
+    /// Sends records that are traced.
+    traces: Traces,
 }
 
 /// The log cannot be written, most likely because the disk is full.
@@ -74,6 +79,7 @@ impl Writer {
                         if let Some(Trouble { lost, .. }) = self.trouble.take() {
                             tracing::info!(lost, "the query log has other settings");
                         }
+                        self.traces.configure(&settings.collector);
                         self.kept.limit(settings.kept, settings.kept_text);
                         self.settings = Some(settings);
                     }
@@ -106,10 +112,16 @@ impl Writer {
 
     fn take(&mut self, intake: &Intake) {
         for record in intake.take() {
-            if record.is_logged {
-                self.write(&record);
-                self.kept.add(record);
+            if !record.is_logged {
+                // All others have a place in a trace.
+                self.traces.offer(record);
+                continue;
             }
+            if record.trace.is_some() {
+                self.traces.offer(record.clone());
+            }
+            self.write(&record);
+            self.kept.add(record);
         }
         intake.count_dropped(std::mem::take(&mut self.lost));
     }

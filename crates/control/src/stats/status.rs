@@ -1,5 +1,8 @@
 //! `SHOW NARROWS STATUS`: what an operator wants to know first, then the counters that ProxySQL does not have.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use narrows_proxy::query_log::TraceFigures;
 use narrows_proxy::server::Listening;
 use narrows_proxy::snapshot::ServerStatus;
 use narrows_proxy::stats::{Observer, ServerLine, Take, wait};
@@ -45,7 +48,20 @@ pub fn rows(sources: &Sources<'_>) -> Vec<Line> {
         if idle.is_empty() { "none".to_owned() } else { idle.join("; ") },
     ));
     rows.extend(sources.runtime.observer().map(|observer| global::of_narrows(&observer)).unwrap_or_default());
+    rows.extend(traces(sources.runtime.query_log().traces()));
     rows
+}
+
+/// What has become of traces.
+fn traces(figures: &TraceFigures) -> [Line; 3] {
+    let row = |name: &str, counter: &AtomicU64| {
+        vec![format!("Narrows_trace_{name}"), counter.load(Ordering::Relaxed).to_string()]
+    };
+    [
+        row("spans_sent", &figures.sent),
+        row("spans_dropped", &figures.dropped),
+        row("requests_failed", &figures.requests_failed),
+    ]
 }
 
 /// Each server: its state, the reason for it, and its use.

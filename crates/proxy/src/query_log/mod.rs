@@ -5,6 +5,7 @@
 
 mod queue;
 mod record;
+mod traces;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use crate::rows::Variables;
 use queue::Shared;
 pub use queue::{QueueEnd, RecordQueue};
 pub use record::{BoundValues, Phases, Record, Trace};
+pub use traces::TraceFigures;
 
 /// Messages to the writer.
 #[derive(Debug)]
@@ -169,12 +171,22 @@ impl QueryLog {
     pub fn dropped(&self) -> u64 {
         self.shared.dropped.load(Ordering::Relaxed)
     }
+
+    /// What has become of spans.
+    pub fn traces(&self) -> &TraceFigures {
+        &self.shared.traces
+    }
 }
 
 impl Intake {
     /// The messages.
     pub fn messages(&self) -> &Receiver<Message> {
         &self.receiver
+    }
+
+    /// Where what becomes of spans is counted.
+    pub fn traces(&self) -> Arc<TraceFigures> {
+        Arc::clone(&self.shared.traces)
     }
 
     /// Takes records from one more queue.
@@ -231,6 +243,7 @@ mod tests {
             statement_id: 0,
             hostgroup: HostgroupId(0),
             server: None,
+            family: None,
             began: SystemTime::UNIX_EPOCH,
             arrived: Instant::now(),
             duration: Duration::ZERO,

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::record::Record;
+use super::traces::TraceFigures;
 use super::{MOST_BYTES, MOST_RECORDS, Message};
 
 /// What the queues of all workers have in common.
@@ -14,6 +15,8 @@ pub(super) struct Shared {
     pub(super) is_awake: AtomicBool,
     /// Records that were dropped because their queue was full.
     pub(super) dropped: AtomicU64,
+    /// What has become of spans.
+    pub(super) traces: Arc<TraceFigures>,
 }
 
 /// How much is in a queue.

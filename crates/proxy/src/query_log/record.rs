@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use narrows_sql::TraceParent;
+use narrows_wire::charset::Family;
 use narrows_wire::execute::Parameters;
 
 use crate::rows::HostgroupId;
@@ -33,6 +34,8 @@ pub struct Record {
     pub hostgroup: HostgroupId,
     /// The server that ran the statement; `None` if it reached none.
     pub server: Option<String>,
+    /// What kind of server that is.
+    pub family: Option<Family>,
     /// When the statement arrived.
     pub began: SystemTime,
     /// The same time on the clock of the worker.

@@ -125,10 +125,10 @@ macro_rules! data_plane_variables {
                 "Whether sessions share server connections from statement to statement.";
             offline_soft_timeout: Duration = seconds(0, 0, 31_536_000), "mysql-offline_soft_timeout", Useful,
                 "Seconds for which transactions, and sessions that are pinned to a server, may continue after it has become OFFLINE_SOFT; 0: no limit. (Not in ProxySQL.)";
-            otlp_endpoint: String = text("", Form::Any), "mysql-otlp_endpoint", Useful,
+            otlp_endpoint: String = text("", Form::Collector), "mysql-otlp_endpoint", Useful,
                 "Where traces of statements are sent to, in OTLP over HTTP: the base address of a collector, such as http://127.0.0.1:4318; empty: there are no traces. (Not in ProxySQL.)";
             otlp_rate_limit: u32 = integer(0, 0, 1_000_000_000), "mysql-otlp_rate_limit", Useful,
-                "Of the statements that name no trace, one in so many begins one, chosen at random; 1: all do; 0: none does. Statements that name a trace which is recorded are always part of it. (Not in ProxySQL.)";
+                "Of the statements that name no trace, one in so many begins one, chosen at random; 1: all do; 0: none does. Statements that name a trace which is recorded are always part of it; those whose query attribute names one as not recorded, as MySQL Connector/Python always does, are part of it at this rate. (Not in ProxySQL.)";
             ping_interval_server: Duration = ms(10_000, 1000, 604_800_000), "mysql-ping_interval_server_msec", Useful,
                 "Milliseconds between two pings of an idle server connection.";
             ping_timeout_server: Duration = ms(200, 10, 600_000), "mysql-ping_timeout_server", Useful,

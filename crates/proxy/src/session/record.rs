@@ -107,6 +107,7 @@ impl Session {
             statement_id: 0,
             hostgroup: NOWHERE,
             server: None,
+            family: None,
             began: SystemTime::now() - arrived.elapsed(),
             arrived,
             duration: Duration::ZERO,
@@ -158,6 +159,7 @@ impl Session {
         if let Some(record) = &mut self.run.record {
             record.hostgroup = backend.login.server.row.hostgroup;
             record.server = Some(backend.login.server.address());
+            record.family = Some(backend.login.family);
             record.phases.sent = Some(record.arrived.elapsed());
         }
     }
@@ -231,6 +233,9 @@ fn is_chosen(one_in: u32) -> bool {
 }
 
 /// The place of a statement in its trace: below the span that the application names, or in a trace of its own if it is chosen.
+///
+/// An attribute that names a trace as not recorded may be wrong: Connector/Python names all of them so, and has no attribute for
+/// those that are not recorded. It counts if the statement is chosen.
 fn new_trace(job: &Job, request: &Request, one_in: u32) -> Option<Trace> {
     let named = job.attributes > NO_ATTRIBUTES.len();
     let attribute = match named {
@@ -238,7 +243,9 @@ fn new_trace(job: &Job, request: &Request, one_in: u32) -> Option<Trace> {
         false => None,
     };
     let (trace_id, parent) = match attribute.or_else(|| TraceParent::of_comment(job.text(request))) {
-        Some(above) if above.is_sampled => (above.trace_id, Some(above.span_id)),
+        Some(above) if above.is_sampled || (attribute.is_some() && is_chosen(one_in)) => {
+            (above.trace_id, Some(above.span_id))
+        }
         Some(_) => return None,
         None if is_chosen(one_in) => (rand::random(), None),
         None => return None,

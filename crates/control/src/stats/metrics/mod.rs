@@ -30,6 +30,7 @@ pub fn text(sources: &Sources<'_>) -> String {
     page.single("proxysql_mysql_listener_paused", Gauge, help, u8::from(paused));
     own::write_configuration(&mut page, sources);
     own::write_monitor(&mut page, sources);
+    own::write_traces(&mut page, sources.runtime.query_log().traces());
     own::write_nodes(&mut page, sources);
     own::write_query_log(&mut page, sources);
     of_workers(&mut page, sources);

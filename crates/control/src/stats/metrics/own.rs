@@ -1,5 +1,8 @@
 //! Metrics that ProxySQL does not have, and the nodes of a cluster.
 
+use std::sync::atomic::Ordering;
+
+use narrows_proxy::query_log::TraceFigures;
 use narrows_proxy::stats::{ClientLine, Counters, Observer, wait};
 
 use super::page::MetricKind::{Counter, Gauge};
@@ -68,6 +71,18 @@ pub fn write_monitor(page: &mut Page, sources: &Sources<'_>) {
         let endpoint = address(&server.hostname, server.port);
         metric.value(&[("endpoint", &endpoint), ("check", kind.name)], u8::from(failing.is_some()));
     }
+}
+
+/// Writes what has become of traces.
+pub fn write_traces(page: &mut Page, figures: &TraceFigures) {
+    let help = "Spans that a collector of traces has taken, and spans that were dropped.";
+    let mut metric = page.metric("narrows_trace_spans_total", Counter, help);
+    for (result, counter) in [("sent", &figures.sent), ("dropped", &figures.dropped)] {
+        metric.value(&[("result", result)], counter.load(Ordering::Relaxed));
+    }
+    let help = "Requests that a collector of traces has not answered, or not with success.";
+    let failed = figures.requests_failed.load(Ordering::Relaxed);
+    page.single("narrows_trace_requests_failed_total", Counter, help, failed);
 }
 
 /// Writes which configuration runs.
