@@ -32,6 +32,9 @@ pub struct InstructionsFlags {
     /// Write the figures to this file, for `--check`.
     #[arg(long)]
     write: Option<PathBuf>,
+    /// A line for `mysql_variables`, such as `otlp_rate_limit = 100`; may be repeated.
+    #[arg(long = "set", value_name = "LINE")]
+    variables: Vec<String>,
     /// Keep callgrind's files in this folder, for `callgrind_annotate`: CASE.1 and CASE.2 are the two runs of a case.
     #[arg(long)]
     dumps: Option<PathBuf>,
@@ -118,6 +121,7 @@ fn measure(case: &Case, flags: &InstructionsFlags) -> io::Result<Figures> {
         baseline: None,
         other: None,
         counted: Some(&dumps),
+        variables: &flags.variables,
     };
     let running = peers::narrows(&setup)?;
     // Connections to servers are opened, and texts are seen a second time.

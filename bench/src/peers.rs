@@ -41,6 +41,8 @@ pub struct Setup<'s> {
     pub other: Option<&'s str>,
     /// Narrows runs under callgrind, which writes to files of this name with a number.
     pub counted: Option<&'s Path>,
+    /// `mysql_variables` of Narrows, as lines of its file.
+    pub variables: &'s [String],
 }
 
 /// Query rules that match no statement.
@@ -277,6 +279,7 @@ fn narrows_toml(setup: &Setup, listen: &str, admin: &str, columns: Columns) -> S
     if let Some(most) = setup.max_stmts {
         text += &format!("max_stmts_per_connection = {most}\n");
     }
+    setup.variables.iter().for_each(|line| text += &format!("{line}\n"));
     text.push('\n');
     for (hostgroup, server) in servers {
         let (host, port) = server.rsplit_once(':').unwrap_or((server, "3306"));
@@ -333,6 +336,7 @@ mod tests {
             baseline: None,
             other: None,
             counted: None,
+            variables: &[],
         };
         let alone = narrows_toml(&setup, "127.0.0.1:1", "127.0.0.1:2", Columns::default());
         assert!(alone.contains("hostgroup = 1\naddress = \"127.0.0.1\"\nport = 3306\n"));

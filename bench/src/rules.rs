@@ -96,6 +96,7 @@ fn measure_sets(flags: &RulesFlags) -> io::Result<Vec<Party>> {
             baseline: None,
             other: None,
             counted: None,
+            variables: &[],
         };
         let began = Instant::now();
         let running = peers::narrows(&setup)?;

@@ -83,6 +83,7 @@ fn start(primary: String, account: &Account, folder: &Path, flags: &ScrapeFlags)
         baseline: None,
         other: None,
         counted: None,
+        variables: &[],
     };
     peers::narrows(&setup)
 }

@@ -37,6 +37,7 @@ impl Stand {
             baseline: None,
             other: None,
             counted: None,
+            variables: &[],
         };
         let direct = setup.primary.parse().map_err(io::Error::other)?;
         client::execute(&direct, &account, fill)?;

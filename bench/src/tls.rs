@@ -65,6 +65,7 @@ pub fn run(flags: &TlsFlags) -> io::Result<()> {
         baseline: None,
         other: None,
         counted: None,
+        variables: &[],
     };
     let start = peers::choose(&[NARROWS.to_owned()])?[0].start;
     let narrows = start(&setup)?;

@@ -111,6 +111,7 @@ impl Scene {
             baseline: flags.baseline.as_deref(),
             other: flags.peer_cmd.as_deref(),
             counted: None,
+            variables: &[],
         };
         let parties: Vec<Party> = peers.into_iter().map(|peer| Party::start(peer, &setup)).collect();
         process::pin_to(flags.load_core)?;

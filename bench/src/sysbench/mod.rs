@@ -100,6 +100,7 @@ pub fn run(flags: &SysbenchFlags) -> io::Result<()> {
         baseline: None,
         other: None,
         counted: None,
+        variables: &[],
     };
     let bench = Bench { program: &program, flags };
     if !flags.no_prepare {

@@ -31,6 +31,12 @@ impl TraceParent {
 
     /// Finds it in a comment at the end or the beginning of a statement.
     pub fn of_comment(statement: &[u8]) -> Option<TraceParent> {
+        // Few statements have one, and every statement is asked.
+        let trimmed = statement.trim_ascii_end();
+        let trimmed = trimmed.strip_suffix(b";").unwrap_or(trimmed).trim_ascii_end();
+        if !trimmed.ends_with(b"*/") && !statement.starts_with(b"/*") {
+            return None;
+        }
         let end = statement.get(statement.len().saturating_sub(SEARCHED)..).unwrap_or(statement);
         in_comment(end).or_else(|| in_comment(statement.get(..SEARCHED)?))
     }

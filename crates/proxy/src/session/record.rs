@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use narrows_sql::{TraceParent, digest_text};
+use narrows_sql::TraceParent;
 use narrows_wire::query::{NO_ATTRIBUTES, attribute_text, with_attribute};
 use narrows_wire::{Capabilities, Command, Errno};
 
@@ -15,8 +15,7 @@ use super::outcome::Outcome;
 use super::request::Request;
 use crate::backend::Backend;
 use crate::query_log::{BoundValues, Phases, Record, Trace};
-use crate::route::{Recording, digest_options};
-use crate::rules::digest_of;
+use crate::route::Recording;
 
 impl Session {
     /// Creates the record of a statement, if that must be logged or traced.
@@ -44,7 +43,8 @@ impl Session {
             Some(statement) => statement.prepared.text.to_vec(),
             None => request.argument_after(job.attributes).to_vec(),
         };
-        let mut record = self.new_record(job.command, query);
+        let digest = job.digest.as_ref().map(|digest| digest.hash);
+        let mut record = self.new_record(job.command, query, digest);
         (record.is_logged, record.if_slow, record.trace) = (is_logged, if_slow, trace);
         if let Some(statement) = &job.prepared {
             record.statement_id = statement.id;
@@ -81,19 +81,17 @@ impl Session {
         if !is_chosen(self.snapshot().variables.eventslog_rate_limit) {
             return;
         }
-        let mut record = self.new_record(command, text.to_vec());
+        let mut record = self.new_record(command, text.to_vec(), None);
         record.error = error.map(|errno| errno.number);
         record.is_logged = true;
         self.run.record = Some(record);
         self.end_record();
     }
 
-    fn new_record(&self, command: Command, query: Vec<u8>) -> Box<Record> {
+    /// A record with nothing of the outcome. The digest is computed if it is not known.
+    fn new_record(&self, command: Command, query: Vec<u8>, digest: Option<u64>) -> Box<Record> {
         let snapshot = self.snapshot();
-        let digest = snapshot.variables.query_digests.then(|| {
-            let options = digest_options(&snapshot.variables);
-            digest_of(digest_text(&query, &options, &mut self.worker.scratch.borrow_mut())).1
-        });
+        let digest = digest.or_else(|| self.digest(&query, &snapshot.variables));
         let arrived = self.handle.since();
         Box::new(Record {
             event: command.name(),
