@@ -26,6 +26,9 @@ compat: ## The test suites of drivers and tools, against servers and through Nar
 	cargo build --bin narrows
 	tests/compat/run.py $(SUITES)
 
+console: ## Every page of the console in Chromium, and narrows top, before a sandbox under load; pictures into target/console.
+	tests/console/run.sh
+
 demo: ## Narrows before a primary and two replicas, under load; DEMO=once leaves at the end.
 	scripts/demo.sh
 
@@ -74,4 +77,4 @@ docs: ## The API documentation, into target/doc.
 	scripts/setup.sh rust
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
-.PHONY: help check test model compat demo bench bench-quick instructions release deb package fuzz book docs
+.PHONY: help check test model compat console demo bench bench-quick instructions release deb package fuzz book docs

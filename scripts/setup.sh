@@ -13,6 +13,7 @@
 #            for them, tools for images, an emulator
 #   profile  what releases are optimised for their profile with
 #   fuzz     nightly Rust and cargo-fuzz
+#   console  Chromium, Node.js with npm, and tmux, which look at the console and at narrows top
 #   book     mdBook, into target/tools, and Node.js, which runs the book's search in its check
 # Without arguments: rust, servers and load.
 set -euo pipefail
@@ -162,6 +163,13 @@ install_fuzz() {
   cargo fuzz --version > /dev/null 2>&1 || cargo install --locked cargo-fuzz
 }
 
+install_console() {
+  command -v chromium-browser > /dev/null || command -v google-chrome > /dev/null || command_or_package chromium chromium
+  command_or_package node nodejs
+  command_or_package npm npm
+  command_or_package tmux tmux
+}
+
 install_book() {
   install_rust
   command_or_package node nodejs
@@ -173,7 +181,7 @@ install_book() {
 [ $# -gt 0 ] || set -- rust servers load
 for what in "$@"; do
   case $what in
-    rust | servers | load | metrics | drivers | compat | mysql9 | deb | package | profile | fuzz | book) "install_$what" ;;
+    rust | servers | load | metrics | drivers | compat | mysql9 | deb | package | profile | fuzz | console | book) "install_$what" ;;
     *) die "unknown: $what; see the head of $0" ;;
   esac
 done

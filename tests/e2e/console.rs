@@ -5,8 +5,19 @@ use narrows_testkit::{Conversation, FakeMysql, Move, Narrows, NarrowsConfig, wai
 use crate::http::{ADMIN, Answer, STATS, ask, ask_with, enable};
 use crate::support::start;
 
-const PAGES: &[&str] =
-    &["", "servers", "topology", "digests", "sessions", "rules", "errors", "configuration", "route"];
+const PAGES: &[&str] = &[
+    "",
+    "history",
+    "history?span=month",
+    "servers",
+    "topology",
+    "digests",
+    "sessions",
+    "rules",
+    "errors",
+    "configuration",
+    "route",
+];
 
 const POLICY: &str = "content-security-policy: default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
                       img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -66,6 +77,44 @@ fn every_page_needs_a_login_and_may_only_load_what_is_here() {
     let moved = ask(port, "GET", "/console", &[STATS]);
     assert!(moved.status == 303 && moved.head.contains("location: /console/\r\n"), "{}", moved.head);
     assert!(ask(port, "GET", "/", &[]).body.contains("/console/"));
+}
+
+#[test]
+fn the_history_has_charts_with_gaps_and_the_same_as_a_table() {
+    let server = FakeMysql::start(Conversation::new());
+    let narrows = start(&NarrowsConfig::in_front_of(server.port()));
+    let port = enable(&narrows);
+    let empty = page(port, "history?span=month", STATS).body;
+    assert!(empty.contains("There are no figures") || empty.contains("<path"), "{empty}");
+    // An hour of statements and errors, in the middle of which Narrows did not run.
+    let rows = "INSERT OR REPLACE INTO stats_history.narrows_traffic_5m WITH RECURSIVE step(n) AS \
+                (SELECT 1 UNION ALL SELECT n + 1 FROM step WHERE n < 60) \
+                SELECT STRFTIME('%s', 'now') / 300 * 300 - n * 300, 300000, 300 * 1234, 0, 3, 0, 0, 10, 5, 30000, 7, 1, 2, 3, \
+                8, 2, 4, 3, 0, 0, 0, '[100,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0]' FROM step WHERE n < 20 OR n > 40";
+    assert_eq!(narrows.admin().query(rows).error(), None);
+    for login in [ADMIN, STATS] {
+        let week = page(port, "history?span=week", login);
+        assert_eq!(week.status, 200);
+        let body = &week.body;
+        for part in [
+            "<li><a href=\"/console/history?span=week\" aria-current=\"true\">Week</a></li>",
+            "all 1,234, most 1,234 at ",
+            "</title><desc id=",
+            "<details id=\"figures\">",
+            "<td class=\"number\">1,234</td>",
+            "<td class=\"number\">50.0 %</td>",
+            "of a core 10.0 %",
+        ] {
+            assert!(body.contains(part), "{part}: {body}");
+        }
+        let (_, line) = body.split_once("<path class=\"one\" d=\"M").expect("a legend");
+        let (_, line) = line.split_once("<path class=\"one\" d=\"").expect("a line");
+        let (line, _) = line.split_once('"').expect("its end");
+        assert_eq!(line.matches('M').count(), 2, "a gap: {line}");
+    }
+    let hostile = page(port, "history?span=week'%3BDROP+TABLE+x", STATS);
+    assert!(hostile.status == 200 && hostile.body.contains("\"true\">Day</a>"), "{}", hostile.body);
+    assert!(page(port, "", STATS).body.contains("href=\"/console/history?span=week\""));
 }
 
 #[test]

@@ -198,10 +198,7 @@ impl Traffic {
     /// 0.
     pub fn read(row: &rusqlite::Row<'_>) -> rusqlite::Result<Traffic> {
         let counts = row.get_ref(DEFINITION.len() - 2)?.as_str().unwrap_or_default();
-        let counts =
-            counts.trim_matches(['[', ']']).split(',').map(|count| count.trim().parse().unwrap_or(0));
-        let mut latencies = [0; BUCKETS];
-        latencies.iter_mut().zip(counts).for_each(|(mine, read)| *mine = read);
+        let latencies = parse_counts(counts);
         let [interval_ms] = numbers(row, 1)?;
         Ok(Traffic {
             timestamp: row.get(0)?,
@@ -228,9 +225,20 @@ fn add<const LENGTH: usize>(sum: &mut [u64; LENGTH], other: [u64; LENGTH]) {
     sum.iter_mut().zip(other).for_each(|(sum, other)| *sum = sum.saturating_add(other));
 }
 
+/// The sum of the arrays in a text, one after another: what a row has in `latency_counts`, or several rows. What is no
+/// number is 0.
+pub fn parse_counts(text: &str) -> [u64; BUCKETS] {
+    let mut sum = [0; BUCKETS];
+    for array in text.split(']') {
+        let counts = array.trim_start_matches('[').split(',').map(|count| count.trim().parse().unwrap_or(0));
+        sum.iter_mut().zip(counts).for_each(|(sum, count): (&mut u64, u64)| *sum = sum.saturating_add(count));
+    }
+    sum
+}
+
 /// The duration in us that `share` of a thousand do not exceed, evenly distributed within their bucket; `None` if there
 /// were no statements. Longer ones than the last limit count as that limit.
-fn percentile(latencies: &[u64; BUCKETS], share: u64) -> Option<u64> {
+pub fn percentile(latencies: &[u64; BUCKETS], share: u64) -> Option<u64> {
     let count: u64 = latencies.iter().sum();
     let rank = u128::from(count) * u128::from(share);
     let (mut before, mut lower) = (0_u128, 0);
@@ -267,6 +275,16 @@ mod tests {
         assert_eq!(percentile(&some, 1000), Some(1_000));
         assert_eq!(percentile(&latencies(&[(BUCKETS - 1, 3)]), 990), Some(10_000_000));
         assert_eq!(percentile(&latencies(&[(15, u64::MAX / 2)]), 1000), Some(10_000_000));
+    }
+
+    #[test]
+    fn counts_of_several_rows_are_summed() {
+        let row = |counts: &[(usize, u64)]| latencies(counts);
+        assert_eq!(parse_counts("[1,2,x,4]"), row(&[(0, 1), (1, 2), (3, 4)]));
+        assert_eq!(parse_counts("[1,2][ 3, 4 ]"), row(&[(0, 4), (1, 6)]));
+        assert_eq!(parse_counts(""), row(&[]));
+        let long = format!("[{}]", "7,".repeat(100));
+        assert_eq!(parse_counts(&long), [7; BUCKETS]);
     }
 
     #[test]

@@ -6,6 +6,8 @@
   const button = document.getElementById("pause");
   const status = document.getElementById("status");
   const interval = Number(main.dataset.refresh) * 1000;
+  // On a narrow screen the list of pages is moved sideways.
+  document.querySelector("header [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   if (!(interval > 0)) return;
 
   const TIME_LIMIT_MS = 9000;
@@ -65,7 +67,12 @@
     const open = [...main.querySelectorAll("details[open]")].map(placeOf);
     const [x, y] = [window.scrollX, window.scrollY];
 
-    main.replaceChildren(...document.adoptNode(fresh).childNodes);
+    const [old, now] = [[...main.children], [...document.adoptNode(fresh).children]];
+    if (old.length === now.length) {
+      now.forEach((part, place) => part.isEqualNode(old[place]) || old[place].replaceWith(part));
+    } else {
+      main.replaceChildren(...now);
+    }
 
     for (const place of open) elementAt(place)?.setAttribute("open", "");
     for (const { place, left, top } of regions) elementAt(place)?.scrollTo(left, top);

@@ -48,21 +48,19 @@ fn grid(viewer: &Viewer<'_>, digests: &Listing, column: &str, order: &str) -> Ht
     heads.push(Head::text("Client"));
     heads.push(Head::text("Digest"));
     if viewer.is_admin() {
-        heads.push(Head::text("Route"));
+        heads.insert(1, Head::text("Route"));
     }
     let mut grid = Grid::new("Statements by digest", heads);
     for row in &digests.rows {
         let mut cells = vec![code(&row.text(0))];
+        if viewer.is_admin() {
+            cells.push(route(row));
+        }
         cells.extend((1..=3).map(|place| Html::text_of(&row.text(place))));
         cells.push(Html::text_of(&grouped(&row.text(4))));
         cells.extend((5..=8).map(|place| Html::text_of(&microseconds(&row.text(place)))));
         cells.extend((9..=10).map(|place| Html::text_of(&grouped(&row.text(place)))));
-        cells.extend([
-            Html::text_of(&row.text(11)),
-            Html::text_of(&row.text(13)),
-            code(&row.text(12)),
-            route(row),
-        ]);
+        cells.extend([Html::text_of(&row.text(11)), Html::text_of(&row.text(13)), code(&row.text(12))]);
         grid.row(cells);
     }
     grid.into_html()

@@ -21,6 +21,14 @@ impl Head {
         Head { is_number: true, ..Head::text(label) }
     }
 
+    /// With a second line in its label, if there is one.
+    pub fn with_part(mut self, part: &'static str) -> Head {
+        if !part.is_empty() {
+            self.label.raw("<span class=\"part\">").raw(part).raw("</span>");
+        }
+        self
+    }
+
     /// With another label, and how the rows are sorted by this column (`ascending`, `descending`).
     pub fn sorting(self, label: Html, sorted: Option<&'static str>) -> Head {
         Head { label, sorted, ..self }

@@ -69,6 +69,7 @@ pub fn for_administrators(what: &str) -> Html {
 /// The pages in the order of the list.
 const PAGES: &[(&str, &str)] = &[
     ("/console/", "Overview"),
+    ("/console/history", "History"),
     ("/console/servers", "Servers"),
     ("/console/topology", "Topology"),
     ("/console/digests", "Digests"),

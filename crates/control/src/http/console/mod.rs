@@ -1,6 +1,7 @@
 //! The console: pages for people, made here as HTML. Everything in them is the answer to a statement to the control thread,
 //! with the rights of the account that looks; without the script they work too.
 
+mod chart;
 mod configuration;
 mod difference;
 mod digests;
@@ -12,18 +13,23 @@ mod html;
 mod kill;
 mod layout;
 mod overview;
+mod panels;
+mod point;
+mod recent;
 mod response;
 mod route;
 mod rules;
 mod sample;
 mod servers;
 mod sessions;
+mod span;
 mod spark;
 mod statements;
 mod timeline;
 mod topology;
 mod units;
 mod viewer;
+mod waits;
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -35,8 +41,9 @@ use hyper::{Method, Request, Response, StatusCode};
 use narrows_proxy::rt::timeout;
 
 use self::fields::Fields;
-use self::history::Samples;
+use self::history::LastHour;
 use self::layout::{ConsolePage, notice};
+use self::recent::RecentSamples;
 use self::response::{document, not_allowed, plain, redirect, text, unauthorized};
 use self::viewer::{Trouble, Viewer};
 use super::login::credentials;
@@ -48,13 +55,14 @@ use super::server::Server;
 pub struct Console {
     /// The HTTP interface.
     pub server: Rc<Server>,
-    samples: Samples,
+    samples: RecentSamples,
+    last_hour: LastHour,
 }
 
 impl Console {
     /// The console before any visitor.
     pub fn new(server: Rc<Server>) -> Rc<Console> {
-        Rc::new(Console { server, samples: Samples::default() })
+        Rc::new(Console { server, samples: RecentSamples::default(), last_hour: LastHour::default() })
     }
 }
 
@@ -119,6 +127,7 @@ async fn page(viewer: &Viewer<'_>, path: &str, fields: &Fields) -> Result<Option
     let page = match path {
         "/console/" => overview::page(viewer).await?,
         "/console/servers" => servers::page(viewer).await?,
+        "/console/history" => history::page(viewer, fields).await?,
         "/console/topology" => topology::page(viewer).await?,
         "/console/digests" => digests::page(viewer, fields).await?,
         "/console/sessions" => sessions::page(viewer, fields).await?,

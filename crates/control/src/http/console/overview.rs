@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::history::{PLACES, look};
+use super::history::last_hour;
 use super::html::Html;
 use super::layout::ConsolePage;
+use super::recent::{PLACES, look};
 use super::sample::Sample;
 use super::spark;
 use super::units::{amount, bytes, seconds, share};
@@ -43,6 +44,9 @@ pub async fn page(viewer: &Viewer<'_>) -> Result<ConsolePage, Trouble> {
     }
     contents.raw("</dl>\n<p class=\"remark\">Rates are those of the last ten seconds, and latencies those of the last minute. ");
     contents.raw("A sample is taken every 5 s while somebody looks. Latency runs from the arrival of a statement to the end of its answer.</p>\n");
+    contents.raw("<h2>The last hour</h2>\n").push(&last_hour(viewer).await?);
+    contents.raw("<p class=\"remark\">Times are in UTC. Longer: <a href=\"/console/history\">day</a>, ");
+    contents.raw("<a href=\"/console/history?span=week\">week</a>, <a href=\"/console/history?span=month\">month</a>.</p>\n");
     Ok(ConsolePage { title: "Overview", path: "/console/", contents, refresh_s: 1, acts: false })
 }
 

@@ -24,10 +24,15 @@ pub struct Sample {
     /// Connections to servers.
     pub connections: f64,
     /// How many statements took at most so many seconds.
-    durations: Vec<(f64, f64)>,
+    durations: Buckets,
+    /// The same for how long statements waited for a connection, by hostgroup.
+    waits: Vec<(i64, Buckets)>,
     /// How often the monitor has found a change of a server: its name, the change, how often.
     pub changes: Vec<(String, String, String)>,
 }
+
+/// How many took at most so many seconds.
+type Buckets = Vec<(f64, f64)>;
 
 impl Sample {
     /// Reads the text format of Prometheus; metrics that are not there are 0.
@@ -43,10 +48,16 @@ impl Sample {
             clients: 0.0,
             connections: 0.0,
             durations: Vec::new(),
+            waits: Vec::new(),
             changes: Vec::new(),
         };
         text.lines().filter(|line| !line.starts_with('#')).for_each(|line| sample.take(line));
-        sample.durations.sort_by(|one, other| one.0.total_cmp(&other.0));
+        for buckets in
+            std::iter::once(&mut sample.durations).chain(sample.waits.iter_mut().map(|(_, buckets)| buckets))
+        {
+            buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
+        }
+        sample.waits.sort_by_key(|(hostgroup, _)| *hostgroup);
         sample
     }
 
@@ -67,7 +78,8 @@ impl Sample {
             "proxysql_mysql_error_total" | "proxysql_generated_error_packets_total" => self.errors += number,
             "proxysql_client_connections_connected" => self.clients += number,
             "proxysql_server_connections_connected" => self.connections += number,
-            "narrows_statement_duration_seconds_bucket" => self.add_duration(labels, number),
+            "narrows_statement_duration_seconds_bucket" => add(&mut self.durations, labels, number),
+            "narrows_connection_wait_duration_seconds_bucket" => self.add_wait(labels, number),
             "narrows_server_changes_total" if self.changes.len() < MOST_CHANGES => {
                 let [server, change] =
                     ["endpoint", "change"].map(|name| label(labels, name).unwrap_or_default());
@@ -77,41 +89,105 @@ impl Sample {
         }
     }
 
-    /// Adds a bucket of a hostgroup to that of all.
-    fn add_duration(&mut self, labels: &str, count: f64) {
-        let Some(bound) = label(labels, "le").and_then(|bound| bound.parse::<f64>().ok()) else { return };
-        let is_full = self.durations.len() >= MOST_BUCKETS;
-        match self.durations.iter_mut().find(|(found, _)| found.total_cmp(&bound).is_eq()) {
-            Some((_, sum)) => *sum += count,
-            None if is_full => {}
-            None => self.durations.push((bound, count)),
+    fn add_wait(&mut self, labels: &str, count: f64) {
+        let hostgroup = label(labels, "hostgroup").and_then(|hostgroup| hostgroup.parse().ok());
+        let Some(hostgroup) = hostgroup else { return };
+        let place = match self.waits.iter().position(|(found, _)| *found == hostgroup) {
+            Some(place) => place,
+            None if self.waits.len() >= MOST_HOSTGROUPS => return,
+            None => {
+                self.waits.push((hostgroup, Buckets::new()));
+                self.waits.len() - 1
+            }
+        };
+        if let Some((_, buckets)) = self.waits.get_mut(place) {
+            add(buckets, labels, count);
         }
     }
 
     /// How many seconds that share of the statements since `earlier` took at most; `None` if there were none.
     pub fn quantile_since(&self, earlier: &Sample, share: f64) -> Option<f64> {
-        let before = |bound: f64| {
-            let found = earlier.durations.iter().find(|(found, _)| found.total_cmp(&bound).is_eq());
-            found.map_or(0.0, |(_, count)| *count)
-        };
-        let since = self.durations.iter().map(|(bound, count)| (*bound, (count - before(*bound)).max(0.0)));
-        let since: Vec<(f64, f64)> = since.collect();
-        let wanted = since.last().map(|(_, all)| all * share).filter(|wanted| *wanted > 0.0)?;
-        let (mut low, mut below) = (0.0, 0.0);
-        for (bound, count) in since {
-            if count >= wanted {
-                // Of those beyond the last bound nothing else is known.
-                let is_known = bound.is_finite() && count > below;
-                return Some(if is_known {
-                    low + (bound - low) * (wanted - below) / (count - below)
-                } else {
-                    low
-                });
-            }
-            (low, below) = (bound, count);
-        }
-        None
+        quantile(&since(&self.durations, &earlier.durations), share)
     }
+
+    /// The waits for a connection since the start, by hostgroup.
+    pub fn waits(&self) -> impl Iterator<Item = (i64, Waits)> {
+        self.waits.iter().map(|(hostgroup, buckets)| (*hostgroup, Waits(buckets.clone())))
+    }
+
+    /// How many waits for a connection to that hostgroup there were since `earlier`.
+    pub fn waits_since(&self, earlier: &Sample, hostgroup: i64) -> f64 {
+        let all = |sample: &Sample| {
+            let found = sample.waits.iter().find(|(found, _)| *found == hostgroup);
+            found.and_then(|(_, buckets)| buckets.last()).map_or(0.0, |(_, count)| *count)
+        };
+        (all(self) - all(earlier)).max(0.0)
+    }
+}
+
+/// The waits for a connection by duration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Waits(Buckets);
+
+impl Waits {
+    /// How many there were.
+    pub fn count(&self) -> f64 {
+        self.0.last().map_or(0.0, |(_, count)| *count)
+    }
+
+    /// How many seconds that share of them took at most; `None` if there were none.
+    pub fn quantile(&self, share: f64) -> Option<f64> {
+        quantile(&self.0, share)
+    }
+
+    /// How many were above the limit before and up to each limit in seconds, which is infinite for the last one.
+    pub fn by_duration(&self) -> Vec<(f64, f64)> {
+        let mut before = 0.0;
+        let each = self.0.iter().map(|(limit, count)| {
+            let here = (count - before).max(0.0);
+            before = *count;
+            (*limit, here)
+        });
+        each.collect()
+    }
+}
+
+/// Adds a bucket of a series to that of all.
+fn add(buckets: &mut Buckets, labels: &str, count: f64) {
+    let Some(bound) = label(labels, "le").and_then(|bound| bound.parse::<f64>().ok()) else { return };
+    let is_full = buckets.len() >= MOST_BUCKETS;
+    match buckets.iter_mut().find(|(found, _)| found.total_cmp(&bound).is_eq()) {
+        Some((_, sum)) => *sum += count,
+        None if is_full => {}
+        None => buckets.push((bound, count)),
+    }
+}
+
+/// What was added to buckets.
+fn since(now: &Buckets, earlier: &Buckets) -> Buckets {
+    let before = |bound: f64| {
+        let found = earlier.iter().find(|(found, _)| found.total_cmp(&bound).is_eq());
+        found.map_or(0.0, |(_, count)| *count)
+    };
+    now.iter().map(|(bound, count)| (*bound, (count - before(*bound)).max(0.0))).collect()
+}
+
+fn quantile(buckets: &Buckets, share: f64) -> Option<f64> {
+    let wanted = buckets.last().map(|(_, all)| all * share).filter(|wanted| *wanted > 0.0)?;
+    let (mut low, mut below) = (0.0, 0.0);
+    for (bound, count) in buckets {
+        if *count >= wanted {
+            // Of those beyond the last bound nothing else is known.
+            let is_known = bound.is_finite() && *count > below;
+            return Some(if is_known {
+                low + (bound - low) * (wanted - below) / (count - below)
+            } else {
+                low
+            });
+        }
+        (low, below) = (*bound, *count);
+    }
+    None
 }
 
 /// The value of a label in what follows the brace.
@@ -143,6 +219,9 @@ fn label(labels: &str, wanted: &str) -> Option<String> {
 /// Changes of servers that are kept.
 const MOST_CHANGES: usize = 500;
 
+/// Hostgroups whose waits are kept.
+const MOST_HOSTGROUPS: usize = 200;
+
 /// Far more than histograms have.
 const MOST_BUCKETS: usize = 100;
 
@@ -162,6 +241,9 @@ mod tests {
         "narrows_statement_duration_seconds_bucket{hostgroup=\"0\",le=\"+Inf\"} 20\n",
         "narrows_statement_duration_seconds_bucket{hostgroup=\"1\",le=\"0.001\"} 0\n",
         "narrows_statement_duration_seconds_bucket{hostgroup=\"1\",le=\"+Inf\"} 1\n",
+        "narrows_connection_wait_duration_seconds_bucket{hostgroup=\"1\",le=\"0.001\"} 3\n",
+        "narrows_connection_wait_duration_seconds_bucket{hostgroup=\"1\",le=\"+Inf\"} 4\n",
+        "narrows_connection_wait_duration_seconds_bucket{hostgroup=\"0\",le=\"+Inf\"} 0\n",
     );
 
     #[test]
@@ -170,6 +252,20 @@ mod tests {
         assert_eq!((sample.statements, sample.clients, sample.bytes), (7.0, 3.0, 15.0));
         assert_eq!((sample.lookups, sample.hits), (4.0, 1.0));
         assert_eq!(sample.changes, [("a\"b:1".to_owned(), "reader".to_owned(), "2".to_owned())]);
+    }
+
+    #[test]
+    fn waits_are_those_of_each_hostgroup() {
+        let (now, empty) = (Sample::read(TEXT, Instant::now()), Sample::read("", Instant::now()));
+        let waits: Vec<(i64, Waits)> = now.waits().collect();
+        let [(0, none), (1, some)] = waits.as_slice() else { panic!("{waits:?}") };
+        assert_eq!((none.count(), none.quantile(0.5)), (0.0, None));
+        assert_eq!(some.by_duration(), [(0.001, 3.0), (f64::INFINITY, 1.0)]);
+        assert_eq!((some.count(), some.quantile(0.99)), (4.0, Some(0.001)));
+        assert_eq!(
+            (now.waits_since(&empty, 1), now.waits_since(&now, 1), now.waits_since(&empty, 7)),
+            (4.0, 0.0, 0.0)
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::html::Html;
 use super::layout::{ConsolePage, for_administrators};
 use super::units::{bytes, grouped, microseconds};
 use super::viewer::{Listing, Trouble, Viewer};
+use crate::store::date_and_time;
 
 /// The page.
 ///
@@ -25,7 +26,7 @@ pub async fn page(viewer: &Viewer<'_>) -> Result<ConsolePage, Trouble> {
     Ok(ConsolePage { title: "Servers", path: "/console/servers", contents, refresh_s: 1, acts: false })
 }
 
-fn in_use(pool: &Listing, reasons: &HashMap<String, String>, lag: &HashMap<String, String>) -> Html {
+fn in_use(pool: &Listing, reasons: &Reasons, lag: &HashMap<String, String>) -> Html {
     let heads = [
         Head::text("Server"),
         Head::number("Hostgroup"),
@@ -44,7 +45,7 @@ fn in_use(pool: &Listing, reasons: &HashMap<String, String>, lag: &HashMap<Strin
     let mut grid = Grid::new("Servers in use", heads);
     for row in &pool.rows {
         let name = format!("{}:{}", row.text(1), row.text(2));
-        let reason = reasons.get(&format!("{}_{name}", row.text(0))).map_or("", String::as_str);
+        let reason = reasons.get(&format!("{}_{name}", row.text(0))).map_or("", |(_, reason)| reason);
         let lag = lag.get(&name).map_or("not known", String::as_str);
         let mut cells =
             vec![Html::text_of(&name), Html::text_of(&row.text(0)), state(&row.text(3)), prose(reason)];
@@ -81,14 +82,18 @@ fn configured(servers: &Listing) -> Html {
     grid.into_html()
 }
 
-/// The reasons in `SHOW NARROWS STATUS`, by hostgroup and server.
-fn reasons(status: &Listing) -> HashMap<String, String> {
+/// States with their reasons, by hostgroup and server.
+pub type Reasons = HashMap<String, (String, String)>;
+
+/// Those in `SHOW NARROWS STATUS`.
+pub fn reasons(status: &Listing) -> Reasons {
     let rows = status.rows.iter().filter_map(|row| {
         let (name, value) = (row.text(0), row.text(1));
         let server = name.strip_prefix("Narrows_server_")?;
         let (state, _) = value.split_once(';')?;
-        let (_, reason) = state.split_once(" (")?;
-        Some((server.to_owned(), reason.trim_end_matches(')').to_owned()))
+        let (state, reason) = state.split_once(" (")?;
+        let reason = reason.strip_suffix(')').unwrap_or(reason);
+        Some((server.to_owned(), (state.to_owned(), reason.to_owned())))
     });
     rows.collect()
 }
@@ -100,10 +105,20 @@ fn checks(status: &Listing) -> Html {
         let (name, value) = (row.text(0), row.text(1));
         if let Some(rest) = name.strip_prefix("Narrows_monitor") {
             let check = if rest.is_empty() { "all" } else { rest.trim_start_matches('_') };
-            grid.row([Html::text_of(check), prose(&value)]);
+            grid.row([Html::text_of(check), prose(&with_date(&value))]);
         }
     }
     grid.into_html()
+}
+
+/// A result whose Unix time is written as a date in UTC.
+fn with_date(result: &str) -> String {
+    let date = || {
+        let (before, rest) = result.split_once(" since ")?;
+        let (seconds, after) = rest.split_once(' ')?;
+        Some(format!("{before} since {} UTC {after}", date_and_time(seconds.parse().ok()?)))
+    };
+    date().unwrap_or_else(|| result.to_owned())
 }
 
 /// The latest lag of each server.
@@ -127,3 +142,17 @@ const LAG: &str = "SELECT hostname, port, repl_lag, error, MAX(time_start_us) FR
 
 const CONFIGURED: &str = "SELECT hostgroup_id, hostname, port, status, weight, max_connections, max_replication_lag, comment \
     FROM runtime_mysql_servers ORDER BY hostgroup_id, hostname, port LIMIT 1000";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_results_are_dates() {
+        let dated = with_date("fails since 1709210096 (3 times): refused since 1");
+        assert_eq!(dated, "fails since 2024-02-29 12:34:56 UTC (3 times): refused since 1");
+        for other in ["all checks succeed", "fails since now (1 time)", "x since 1"] {
+            assert_eq!(with_date(other), other);
+        }
+    }
+}

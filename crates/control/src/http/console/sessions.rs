@@ -4,9 +4,11 @@ use super::fields::Fields;
 use super::grid::{Grid, Head, code, prose};
 use super::html::Html;
 use super::layout::{ConsolePage, notice};
+use super::recent::look;
 use super::statements::sql_text;
 use super::units::grouped;
 use super::viewer::{Listing, Trouble, Viewer};
+use super::waits;
 
 /// The page.
 ///
@@ -24,7 +26,9 @@ pub async fn page(viewer: &Viewer<'_>, fields: &Fields) -> Result<ConsolePage, T
     }
     contents.push(&filter(wanted));
     let (waiting, sessions) = (viewer.figures(WAITING).await?, viewer.figures(&statement).await?);
-    contents.push(&grid(viewer, "Sessions that wait for a connection to a server", &waiting));
+    contents.push(&grid(viewer, "Waiting for a connection", &waiting));
+    look(viewer.console).await;
+    contents.push(&waits::grid(viewer));
     contents.push(&pins(&viewer.figures("SHOW PINS").await?));
     contents.push(&grid(viewer, "Sessions", &sessions));
     contents.raw("<p class=\"remark\">At most 200 sessions, the longest statements first.</p>\n");
@@ -94,7 +98,7 @@ fn pins(pins: &Listing) -> Html {
         Head::number("Age in ms"),
         Head::text("Statement"),
     ];
-    let mut grid = Grid::new("Sessions that keep a connection", heads);
+    let mut grid = Grid::new("Keeping a connection", heads);
     for row in pins.rows.iter().take(200) {
         grid.row([
             Html::text_of(&row.text(0)),

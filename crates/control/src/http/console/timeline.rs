@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::html::Html;
+use super::servers::Reasons;
 use super::viewer::Listing;
 
 /// A state that a server had.
@@ -15,7 +16,8 @@ struct Piece {
 }
 
 /// The picture of rows that have: when a state begins, hostgroup, server, port, state, and the server's last sample.
-pub fn chart(states: &Listing) -> Html {
+/// The reasons are those of the present states.
+pub fn chart(states: &Listing, reasons: &Reasons) -> Html {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let mut begins: BTreeMap<(i64, String), Vec<Piece>> = BTreeMap::new();
     for row in &states.rows {
@@ -36,7 +38,11 @@ pub fn chart(states: &Listing) -> Html {
     for ((hostgroup, server), pieces) in begins.into_iter().take(MOST_LINES) {
         let line = line(&joined(pieces), span);
         let label = format!("{server} in hostgroup {hostgroup}");
-        html.raw("<li><span>").text(&label).raw("</span>").push(&line).raw("</li>\n");
+        html.raw("<li><span>").text(&label).raw("</span>").push(&line);
+        if let Some((status, reason)) = reasons.get(&format!("{hostgroup}_{server}")) {
+            html.raw("<span class=\"reason\">").text(&format!("{status}: {reason}")).raw("</span>");
+        }
+        html.raw("</li>\n");
     }
     html.raw("</ul>\n<p class=\"remark\">From ").text(&ago(span.length));
     html.raw(" ago on the left to now on the right. A full line is ONLINE, a half one OFFLINE_SOFT, and a thin one any other state.</p>\n");

@@ -15,10 +15,12 @@ pub fn grouped(number: &str) -> String {
     out
 }
 
-/// A rate or a number: one decimal if it is small.
+/// A rate or a number: one decimal if it is small, two if it is very small.
 pub fn amount(value: f64) -> String {
     match value {
         value if !value.is_finite() => "unknown".to_owned(),
+        value if value > 0.0 && value < 0.005 => "< 0.01".to_owned(),
+        value if value > 0.0 && value < 0.095 => format!("{value:.2}"),
         value if value < 10.0 && value.fract() != 0.0 => format!("{value:.1}"),
         value => grouped(&format!("{value:.0}")),
     }
@@ -65,6 +67,7 @@ mod tests {
         assert_eq!(grouped("1234567"), "1,234,567");
         assert_eq!((grouped("123"), grouped(""), grouped("-5")), ("123".into(), "".into(), "-5".into()));
         assert_eq!((amount(0.0), amount(2.25), amount(1_234.5)), ("0".into(), "2.2".into(), "1,234".into()));
+        assert_eq!((amount(0.04), amount(0.000_1)), ("0.04".into(), "< 0.01".into()));
         assert_eq!(amount(f64::NAN), "unknown");
         assert_eq!((bytes(0.0), bytes(2_048.0)), ("0 B".into(), "2 KiB".into()));
         assert_eq!(

@@ -1,0 +1,15 @@
+SELECT name FROM items WHERE id = 7;
+SELECT name FROM items WHERE id = 8;
+SELECT id, name, price FROM items WHERE price BETWEEN 10 AND 20 ORDER BY price DESC LIMIT 10;
+SELECT COUNT(*), SUM(amount) FROM orders WHERE placed > NOW() - INTERVAL 1 HOUR;
+BEGIN;
+INSERT INTO orders (item, amount) VALUES (7, 2);
+UPDATE items SET price = price + 0.01 WHERE id = 7;
+COMMIT;
+SELECT o.id, i.name, o.amount FROM orders o JOIN items i ON i.id = o.item WHERE o.id < 20 AND i.name LIKE 'item%' AND o.amount > 0 ORDER BY o.placed DESC, o.id DESC;
+SELECT GET_LOCK(CONCAT('cart ', CONNECTION_ID()), 1);
+SELECT SLEEP(0.2);
+SELECT RELEASE_ALL_LOCKS();
+SELECT missing FROM items;
+SELECT * FROM not_there;
+SELECT 'it''s "quoted" <b>&amp;</b>', "日本";
