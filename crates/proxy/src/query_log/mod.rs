@@ -3,6 +3,7 @@
 //! The control plane writes the log. Each worker has a queue, and the writer empties all of them some times in a second. The queues are
 //! bounded; if one is full, records are dropped and counted: no statement waits for a disk.
 
+mod lottery;
 mod queue;
 mod record;
 mod traces;
@@ -14,6 +15,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use crate::rows::Variables;
+pub(crate) use lottery::Lottery;
 use queue::Shared;
 pub use queue::{QueueEnd, RecordQueue};
 pub use record::{BoundValues, Phases, Record, Trace};

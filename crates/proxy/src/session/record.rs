@@ -30,11 +30,11 @@ impl Session {
         let snapshot = self.snapshot();
         let variables = &snapshot.variables;
         let trace = match job.options.recorded.is_traced {
-            true => new_trace(job, request, variables.otlp_rate_limit),
+            true => new_trace(job, request, || self.worker.lottery.chooses(variables.otlp_rate_limit)),
             false => None,
         };
         let is_wanted = job.options.recorded.is_logged;
-        let is_logged = is_wanted && is_chosen(variables.eventslog_rate_limit);
+        let is_logged = is_wanted && self.worker.lottery.chooses(variables.eventslog_rate_limit);
         let if_slow = is_wanted && !is_logged && !variables.eventslog_slow_time.is_zero();
         if !is_logged && !if_slow && trace.is_none() {
             return;
@@ -78,7 +78,7 @@ impl Session {
 
     /// Queues the record of a statement that Narrows answers itself, with OK or with this error.
     pub(super) fn record_answered(&mut self, command: Command, text: &[u8], error: Option<Errno>) {
-        if !is_chosen(self.snapshot().variables.eventslog_rate_limit) {
+        if !self.worker.lottery.chooses(self.snapshot().variables.eventslog_rate_limit) {
             return;
         }
         let mut record = self.new_record(command, text.to_vec(), None);
@@ -221,31 +221,22 @@ impl Session {
     }
 }
 
-/// Whether a statement is one of those that are chosen at random, one in `one_in`; 0: none is.
-fn is_chosen(one_in: u32) -> bool {
-    match one_in {
-        0 => false,
-        1 => true,
-        _ => rand::random_range(0..one_in) == 0,
-    }
-}
-
 /// The place of a statement in its trace: below the span that the application names, or in a trace of its own if it is chosen.
 ///
 /// An attribute that names a trace as not recorded may be wrong: Connector/Python names all of them so, and has no attribute for
 /// those that are not recorded. It counts if the statement is chosen.
-fn new_trace(job: &Job, request: &Request, one_in: u32) -> Option<Trace> {
+fn new_trace(job: &Job, request: &Request, is_chosen: impl Fn() -> bool) -> Option<Trace> {
     let named = job.attributes > NO_ATTRIBUTES.len();
     let attribute = match named {
         true => attribute_text(request.argument(), TRACE_PARENT).and_then(TraceParent::parse),
         false => None,
     };
     let (trace_id, parent) = match attribute.or_else(|| TraceParent::of_comment(job.text(request))) {
-        Some(above) if above.is_sampled || (attribute.is_some() && is_chosen(one_in)) => {
+        Some(above) if above.is_sampled || (attribute.is_some() && is_chosen()) => {
             (above.trace_id, Some(above.span_id))
         }
         Some(_) => return None,
-        None if is_chosen(one_in) => (rand::random(), None),
+        None if is_chosen() => (rand::random(), None),
         None => return None,
     };
     let own = TraceParent { trace_id, span_id: rand::random(), is_sampled: true };

@@ -20,7 +20,7 @@ use crate::log_limit::Limiter;
 use crate::mirror::Mirror;
 use crate::pool::{Pool, Station};
 use crate::prepared::Registry;
-use crate::query_log::RecordQueue;
+use crate::query_log::{Lottery, RecordQueue};
 use crate::recent_texts::RecentTexts;
 use crate::rt::Instant;
 use crate::rules;
@@ -57,6 +57,8 @@ pub struct Worker {
     pub(crate) ignored_hints: Seldom,
     /// Receives logged statements.
     pub query_log: RefCell<Option<RecordQueue>>,
+    /// Chooses statements for the query log and for traces.
+    pub(crate) lottery: Lottery,
     /// Its mirrored statements.
     pub mirror: Rc<Mirror>,
     /// What it remembers about the query rules.
@@ -106,6 +108,7 @@ impl Worker {
             prepared: Registry::default(),
             counters: RefCell::default(),
             query_log: RefCell::default(),
+            lottery: Lottery::new(rand::random()),
             rules: RefCell::default(),
             failed_logins: Limiter::new(|suppressed| tracing::info!(suppressed, "more logins have failed")),
             recent_texts: RecentTexts::default(),
