@@ -120,6 +120,9 @@ fn statements_without_a_trace_begin_one_and_errors_are_shown() {
     let spans: Vec<Span> = collector.received().into_iter().map(|received| received.span).collect();
     let own = one(&spans, "narrows SELECT");
     assert!(own.parent_span_id.is_empty());
+    let login = one(&spans, "login");
+    assert!(login.start_time_unix_nano < login.end_time_unix_nano);
+    assert!(login.end_time_unix_nano <= own.start_time_unix_nano && login.parent_span_id == own.span_id);
     assert!(spans.iter().all(|span| span.trace_id == own.trace_id));
     assert_eq!(value(&own.attributes, "error.type").as_deref(), Some("1146"));
     let status = own.status.as_ref().expect("a status");

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! narrows SELECT            from its arrival to the end of its answer; below the application's span
+//! ├─ login                  before the first statement of a session
 //! ├─ wait                   for a connection; only if it had to
 //! │  └─ connect             the opening of one, at the end of the wait
 //! ├─ align                  the connection receives the session's state; only if it did not have it
@@ -27,6 +28,7 @@ pub fn add(record: &Record, spans: &mut Vec<Span>) {
     let build = Build { record, trace };
     let own = build.own(&told);
     let parts = parts(record);
+    spans.extend(record.login.map(|times| build.login(times)));
     let wait = parts.wait.map(|times| build.part("wait", times, rand::random(), &trace.own.span_id));
     if let (Some(wait), Some(times)) = (&wait, parts.connect) {
         spans.push(build.below(&wait.span_id, "connect", times, rand::random()));
@@ -45,7 +47,8 @@ pub fn count(record: &Record) -> u64 {
         return 0;
     }
     let Parts { wait, connect, align, server, relay } = parts(record);
-    1 + [wait, connect, align, server, relay].iter().flatten().map(|_| 1).sum::<u64>()
+    let login = u64::from(record.login.is_some());
+    1 + login + [wait, connect, align, server, relay].iter().flatten().map(|_| 1).sum::<u64>()
 }
 
 /// When a part began and ended, after the arrival of the statement.
@@ -99,6 +102,17 @@ impl Build<'_> {
             span.flags |= PARENT_IS_REMOTE;
         }
         self.with_outcome(span, SpanKind::Server, attributes)
+    }
+
+    /// The login of the client; its times are those before the arrival of the statement.
+    fn login(&self, (from, to): Times) -> Span {
+        let mut span =
+            self.part("login", (Duration::ZERO, Duration::ZERO), rand::random(), &self.trace.own.span_id);
+        let arrival = span.start_time_unix_nano;
+        let before =
+            |time: Duration| arrival.saturating_sub(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        (span.start_time_unix_nano, span.end_time_unix_nano) = (before(from), before(to));
+        span
     }
 
     fn on_server(&self, told: &Told, times: Times) -> Span {

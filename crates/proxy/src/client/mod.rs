@@ -6,6 +6,7 @@ mod schema;
 
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use narrows_wire::auth::{Nonce, nonce_from};
 use narrows_wire::charset::{Collation, Family};
@@ -22,7 +23,7 @@ use crate::buffer::Buffer;
 use crate::hot_restart::{RestoredClient, RestoredSession, SentGreeting};
 use crate::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
 use crate::reply::put_error;
-use crate::rt::timeout;
+use crate::rt::{Instant, timeout};
 use crate::snapshot::{Account, Snapshot};
 use crate::state::{SessionState, SharedState};
 use crate::stream::{Stream, TlsError, Transport};
@@ -54,6 +55,8 @@ pub struct LoggedIn {
     pub nonce: Nonce,
     /// The client's address and port.
     pub peer: (String, u16),
+    /// How long the login took.
+    pub login_time: Duration,
     /// The session state, if another process served the client before.
     pub restored: Option<RestoredSession>,
 }
@@ -98,10 +101,12 @@ pub async fn accept(
     let variables = &snapshot.variables;
     let hosts = &worker.peers.client_hosts;
     let mut peer = stream.peer();
+    let began = Instant::now();
     let log_in = log_in(worker, &snapshot, stream, admission, &mut peer, *restored);
     let login = timeout(variables.connect_timeout_client, log_in);
     match login.await.unwrap_or(Err(LoginError::Timeout)) {
-        Ok(client) => {
+        Ok(mut client) => {
+            client.login_time = began.elapsed();
             if client.restored.is_none() {
                 hosts.succeeded(variables, &peer.0);
                 worker.counters.borrow_mut().logins += 1;
@@ -199,7 +204,8 @@ async fn log_in(
         stream = stream.with_compression(algorithm, End::Server, early.filled()).map_err(ReadError::Io)?;
     }
     let (peer, restored) = (peer.clone(), restored.session);
-    Ok(LoggedIn { stream, input, id, account, want, capabilities, state, nonce, peer, restored })
+    let login_time = Duration::ZERO;
+    Ok(LoggedIn { stream, input, id, account, want, capabilities, state, nonce, peer, login_time, restored })
 }
 
 /// Refuses an address that has failed to log in too often.

@@ -250,6 +250,7 @@ mod tests {
             arrived: Instant::now(),
             duration: Duration::ZERO,
             phases: Phases::default(),
+            login: None,
             retries: 0,
             rows_affected: None,
             last_insert_id: 0,

@@ -44,6 +44,8 @@ pub struct Record {
     pub duration: Duration,
     /// When its parts ended.
     pub phases: Phases,
+    /// How long before the arrival of a session's first command its login began and ended.
+    pub login: Option<(Duration, Duration)>,
     /// How often it was tried again.
     pub retries: u32,
     /// The number of rows changed, if the server reported it.

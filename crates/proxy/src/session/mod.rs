@@ -114,6 +114,8 @@ struct Running {
     snapshot: Option<LocalSnapshot>,
     /// When the current command ended, if it has. The clock is read once for all callers.
     ended: Option<Instant>,
+    /// How long the login took, until the first command.
+    login_time: Option<std::time::Duration>,
     /// The current statement's entry in the query log.
     record: Option<Box<crate::query_log::Record>>,
     /// What the query cache will store of its result.
@@ -128,6 +130,7 @@ impl Session {
         let handle = Handle::new(client.id, username, client.peer, &client.state);
         worker.enter(&handle);
         let mut input = client.input;
+        let login_time = client.restored.is_none().then_some(client.login_time);
         let Resumed { state, status, information } = match client.restored {
             Some(restored) => {
                 input.append(&restored.pending);
@@ -170,7 +173,7 @@ impl Session {
             client: connection,
             data,
             binding: Binding::default(),
-            run: Running::default(),
+            run: Running { login_time, ..Running::default() },
             worker,
         })
     }

@@ -46,6 +46,10 @@ impl Session {
         let digest = job.digest.as_ref().map(|digest| digest.hash);
         let mut record = self.new_record(job.command, query, digest);
         (record.is_logged, record.if_slow, record.trace) = (is_logged, if_slow, trace);
+        record.login = self.run.login_time.take().filter(|_| self.handle.commands() <= 1).map(|took| {
+            let since = record.arrived.duration_since(self.handle.logged_in());
+            (since + took, since)
+        });
         if let Some(statement) = &job.prepared {
             record.statement_id = statement.id;
             record.values = match variables.eventslog_stmt_parameters && request.whole {
@@ -110,6 +114,7 @@ impl Session {
             arrived,
             duration: Duration::ZERO,
             phases: Phases::default(),
+            login: None,
             retries: 0,
             rows_affected: None,
             last_insert_id: 0,

@@ -193,6 +193,11 @@ impl Handle {
         is_another
     }
 
+    /// When the client logged in.
+    pub(crate) fn logged_in(&self) -> Instant {
+        self.since_login
+    }
+
     /// When the current command began, or the last one ended.
     pub(crate) fn since(&self) -> Instant {
         self.since.get()

@@ -34,6 +34,7 @@ fn record(phases: Phases) -> Record {
         arrived: Instant::now(),
         duration: ms(100),
         phases,
+        login: None,
         retries: 1,
         rows_affected: None,
         last_insert_id: 0,
@@ -49,6 +50,17 @@ fn record(phases: Phases) -> Record {
             on_server: [4; 8],
         }),
     }
+}
+
+#[test]
+fn a_login_is_before_the_first_statement() {
+    let mut record = record(Phases::default());
+    record.login = Some((ms(70), ms(30)));
+    let (spans, ns) = (spans(&record), |ms: u64| ms * 1_000_000);
+    let (own, login) = (&spans["narrows SELECT"], &spans["login"]);
+    assert_eq!(login.parent_span_id, own.span_id);
+    assert_eq!(login.start_time_unix_nano + ns(70), own.start_time_unix_nano);
+    assert_eq!(login.end_time_unix_nano + ns(30), own.start_time_unix_nano);
 }
 
 fn spans(record: &Record) -> BTreeMap<String, Span> {
