@@ -227,8 +227,10 @@ impl Server<'_> {
         store.remarks().iter().for_each(|remark| warn!("{remark}"));
         let mut rows = store.rows();
         rows.tls = self.keys(store.variables(), &rows)?;
-        let plane = DataPlane::start_with(rows.clone(), self.sockets(), Listening::On)?;
-        Ok(Serving { store, plane, rows, known: Known::default() })
+        let known = Known::default();
+        let as_known = as_known(&rows, store.variables(), &known, self.launch.monitoring());
+        let plane = DataPlane::start_with(as_known, self.sockets(), Listening::On)?;
+        Ok(Serving { store, plane, rows, known })
     }
 
     /// Prepares everything but the sockets, waits for its turn, and serves; the databases are opened only after that.
@@ -242,7 +244,7 @@ impl Server<'_> {
         let mut rows = frozen.rows().clone();
         rows.tls = self.keys(frozen.variables(), &rows)?;
         let known = frozen.known().clone();
-        let as_known = as_known(&rows, frozen.variables(), &known);
+        let as_known = as_known(&rows, frozen.variables(), &known, self.launch.monitoring());
         let mut plane = DataPlane::start_with(as_known, self.sockets(), Listening::Paused)?;
         self.tell(&ToSupervisor::Ready);
         // Without its supervisor, a waiting process is of no use.

@@ -87,6 +87,7 @@ pub fn run(args: &ConnectSpeedArgs) -> anyhow::Result<ExitCode> {
         use_ssl: args.ssl,
         check_types: Vec::new(),
         lag_limits: Vec::new(),
+        clusters: Vec::new(),
     };
     let (begun, report) = (AtomicU64::new(0), Mutex::new(Report::default()));
     let since = Instant::now();

@@ -121,7 +121,8 @@ pub async fn connect(
         may_ask_for_key: true,
     };
     let (check_types, lag_limits) = (Vec::new(), Vec::new());
-    let target = Target { address: address.clone(), use_ssl, check_types, lag_limits };
+    let clusters = Vec::new();
+    let target = Target { address: address.clone(), use_ssl, check_types, lag_limits, clusters };
     MonitorConnections::new(&target, &access, None).open(limit).await
 }
 

@@ -11,15 +11,16 @@ use anyhow::{Context, bail, ensure};
 use rustix::process::Signal;
 
 use super::client::Client;
+use super::cluster::{self, Wiring};
 use super::data;
 use super::program::{Lifetime, Program, spawn};
-use super::record::{Flavour, Record, Server};
+use super::record::{Flavour, Form, Record, Server};
 use super::{Start, replication};
 
 /// Starts a sandbox; returns when it is up (detached) or over (attached).
 pub fn start(options: &Start) -> anyhow::Result<()> {
     let started = Instant::now();
-    let program = Program::find(options.server.as_deref())?;
+    let program = Program::for_form(options.form(), options.server.as_deref())?;
     if program.flavour == Flavour::MySql {
         ensure!(
             program.version_numbers() >= vec![8, 0, 23],
@@ -32,8 +33,13 @@ pub fn start(options: &Start) -> anyhow::Result<()> {
     let record = plan(&program, options)?;
     // From here on, returning early ends what has been started.
     let mut sandbox = Sandbox { record, children: Vec::new(), leave_running: false };
-    sandbox.start_servers(&program, lifetime)?;
-    sandbox.replicate(&program)?;
+    match sandbox.record.form {
+        Form::Replication => {
+            sandbox.start_servers(&program, lifetime)?;
+            sandbox.replicate(&program)?;
+        }
+        Form::Galera | Form::GroupReplication => sandbox.form_cluster(&program, lifetime)?,
+    }
     report(&sandbox.record, options, started.elapsed())?;
     if options.detach {
         sandbox.leave_running = true;
@@ -62,9 +68,15 @@ fn plan(program: &Program, options: &Start) -> anyhow::Result<Record> {
         None => data::create_temporary_folder()?,
     };
     let ports = data::free_ports(options.base_port, options.replicas + 1)?;
+    let form = options.form();
+    let wiring = Wiring::of(form, options.replicas + 1)?;
     let mut servers = Vec::new();
     for (index, port) in ports.into_iter().enumerate() {
-        let name = if index == 0 { "primary".to_owned() } else { format!("replica{index}") };
+        let name = match (form, index) {
+            (Form::Galera | Form::GroupReplication, _) => format!("node{}", index + 1),
+            (Form::Replication, 0) => "primary".to_owned(),
+            (Form::Replication, _) => format!("replica{index}"),
+        };
         let folder = dir.join(&name);
         let mut server = Server {
             pid: 0,
@@ -78,7 +90,9 @@ fn plan(program: &Program, options: &Start) -> anyhow::Result<Record> {
         };
         let length = server.socket.as_os_str().len();
         ensure!(length <= SOCKET_PATH_MAX, "{} is too long for a Unix socket", server.socket.display());
-        server.command = program.command_line(&server, &options.options);
+        let mut more = wiring.as_ref().map(|wiring| wiring.options(index)).unwrap_or_default();
+        more.extend_from_slice(&options.options);
+        server.command = program.command_line(&server, form, &more);
         servers.push(server);
     }
     Ok(Record {
@@ -86,6 +100,7 @@ fn plan(program: &Program, options: &Start) -> anyhow::Result<Record> {
         dir,
         ready: false,
         flavour: program.flavour,
+        form,
         version: program.version.clone(),
         servers,
         users: replication::users(),
@@ -111,6 +126,34 @@ impl Sandbox {
             data::make_known(&self.record.dir)?;
         }
         Ok(())
+    }
+
+    /// Starts the nodes one after the other, each when the one before is a member.
+    fn form_cluster(&mut self, program: &Program, lifetime: Lifetime) -> anyhow::Result<()> {
+        let form = self.record.form;
+        for index in 0..self.record.servers.len() {
+            let server = &mut self.record.servers[index];
+            cluster::create_data_folder(program, form, &server.data, index == 0)?;
+            cluster::forget_former(form, server)?;
+            let mut command = server.command.clone();
+            command.extend(if index == 0 { cluster::beginning(form) } else { Vec::new() });
+            let mut child = spawn(&command, lifetime)?;
+            server.pid = child.id();
+            let connected = connect(server, &mut child);
+            self.children.push(child);
+            self.record.write()?;
+            let mut node = connected?;
+            cluster::join(form, &mut node, index == 0)
+                .with_context(|| data::last_lines(&self.record.servers[index].log))?;
+            if index == 0 {
+                replication::populate(program, &mut node)?;
+            }
+        }
+        if !self.record.temporary {
+            data::make_known(&self.record.dir)?;
+        }
+        self.record.ready = true;
+        self.record.write()
     }
 
     fn replicate(&mut self, program: &Program) -> anyhow::Result<()> {

@@ -1,9 +1,10 @@
-//! `narrows sandbox`: a throw-away primary and its replicas, for the demo, for tests and to try things out.
+//! `narrows sandbox`: a throw-away primary and its replicas, or a cluster, for the demo, for tests and to try things out.
 //!
-//! It starts whatever MariaDB or MySQL is installed, on loopback only, in its own folder, with GTID replication and
-//! without durability. It is not a way to run a database that matters.
+//! It starts whatever MariaDB or MySQL is installed, on loopback only, in its own folder, with GTID replication, Galera or
+//! Group Replication, and without durability. It is not a way to run a database that matters.
 
 mod client;
+mod cluster;
 mod data;
 mod lifecycle;
 mod program;
@@ -15,7 +16,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
-/// Starts, stops and describes a throw-away primary with replicas.
+/// Starts, stops and describes a throw-away primary with replicas, or a cluster.
 #[derive(Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct SandboxArgs {
@@ -46,9 +47,15 @@ pub struct SandboxFolder {
 /// How a sandbox is started.
 #[derive(Debug, clap::Args)]
 pub struct Start {
-    /// Number of replicas besides the primary.
+    /// Number of replicas besides the primary, or of nodes besides the first one.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(0..=16))]
     replicas: u16,
+    /// Start a Galera cluster of MariaDB; its library has to be installed (Debian: galera-4 and rsync).
+    #[arg(long, conflicts_with = "group_replication")]
+    galera: bool,
+    /// Start a Group Replication cluster of MySQL, with a single primary.
+    #[arg(long)]
+    group_replication: bool,
     /// Folder for the data, kept when the sandbox stops; without it, a temporary folder that is removed then.
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -70,6 +77,17 @@ pub struct Start {
     /// One more option for every server, for instance `--option=--max-connections=20`; may be repeated.
     #[arg(long = "option", value_name = "OPTION", allow_hyphen_values = true)]
     options: Vec<String>,
+}
+
+impl Start {
+    /// What the servers form.
+    fn form(&self) -> record::Form {
+        match (self.galera, self.group_replication) {
+            (true, _) => record::Form::Galera,
+            (_, true) => record::Form::GroupReplication,
+            _ => record::Form::Replication,
+        }
+    }
 }
 
 /// How the configuration of a sandbox is printed.

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, bail};
 
-use super::record::{Flavour, Server};
+use super::record::{Flavour, Form, Server};
 
 /// Whether the servers end together with this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,20 @@ pub struct Program {
 }
 
 impl Program {
+    /// Finds a program for servers that form this, as [`Program::find`] does.
+    pub fn for_form(form: Form, wanted: Option<&Path>) -> anyhow::Result<Program> {
+        let (flavour, name, what) = match form {
+            Form::Replication => return Program::find(wanted),
+            Form::Galera => (Flavour::MariaDb, "mariadbd", "a Galera cluster needs MariaDB"),
+            Form::GroupReplication => (Flavour::MySql, "mysqld", "Group Replication needs MySQL"),
+        };
+        let program = Program::find(Some(wanted.unwrap_or(Path::new(name))))?;
+        if program.flavour != flavour {
+            bail!("{what}, and {} is another server; name one with --server", program.path.display());
+        }
+        Ok(program)
+    }
+
     /// Finds the program given by `wanted`: a name, an executable, or a folder that contains one. If none is given,
     /// MariaDB is tried first.
     pub fn find(wanted: Option<&Path>) -> anyhow::Result<Program> {
@@ -82,7 +96,7 @@ impl Program {
     }
 
     /// The full command line for `server`, the program first.
-    pub fn command_line(&self, server: &Server, extra: &[String]) -> Vec<String> {
+    pub fn command_line(&self, server: &Server, form: Form, extra: &[String]) -> Vec<String> {
         let data = server.data.display();
         let mut line = vec![self.path.display().to_string(), "--no-defaults".to_owned()];
         line.extend(run_as_root());
@@ -101,7 +115,7 @@ impl Program {
             Flavour::MySql => MYSQL_OPTIONS,
         };
         line.extend(of_flavour.iter().map(|&option| option.to_owned()));
-        if server.is_replica() {
+        if server.is_replica() && form == Form::Replication {
             line.push("--read-only=1".to_owned());
             if self.flavour == Flavour::MySql {
                 line.push("--super-read-only=1".to_owned());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::record::{Flavour, Record};
+use super::record::{Flavour, Form, Record};
 
 /// A configuration with the classic read/write split: writes, locks and everything in a transaction go to the primary
 /// (hostgroup 0), other reads to the replicas (hostgroup 1).
@@ -13,10 +13,26 @@ pub fn narrows_toml(record: &Record, listen: &str, admin: &str) -> String {
     line(&format!("[mysql_variables]\ninterfaces = \"{listen}\""));
     line("# Drivers choose their statements by the version in the greeting.");
     line(&format!("server_version = \"{}\"", greeting_version(record)));
+    let table = match record.form {
+        Form::Replication => None,
+        Form::Galera => Some("mysql_galera_hostgroups"),
+        Form::GroupReplication => Some("mysql_group_replication_hostgroups"),
+    };
+    if record.form == Form::Galera {
+        line("monitor_galera_healthcheck_interval = 1000");
+    } else if record.form == Form::GroupReplication {
+        line("monitor_groupreplication_healthcheck_interval = 1000");
+    }
+    if let Some(table) = table {
+        line(&format!("\n[[{table}]]\nwriter_hostgroup = 0\nreader_hostgroup = 1"));
+        line("backup_writer_hostgroup = 2\noffline_hostgroup = 3");
+        line("# Nodes that could be written to are read from, unless they are written to.");
+        line("writer_is_also_reader = 2");
+    }
     let replicas_exist = record.servers.len() > 1;
     for server in &record.servers {
         line(&format!("\n[[mysql_servers]] # {}", server.name));
-        line(&format!("hostgroup = {}", u8::from(server.is_replica())));
+        line(&format!("hostgroup = {}", u8::from(server.is_replica() && table.is_none())));
         line(&format!("address = \"127.0.0.1\"\nport = {}", server.port));
     }
     for user in record.users.iter().filter(|user| ["app", "sbtest"].contains(&user.name.as_str())) {

@@ -13,13 +13,16 @@ pub struct Record {
     pub dir: PathBuf,
     /// Whether the folder is removed when the sandbox stops.
     pub temporary: bool,
-    /// False until all replicas follow the primary.
+    /// False until all replicas follow the primary, or all nodes are members of the cluster.
     pub ready: bool,
     /// Which family the servers belong to.
     pub flavour: Flavour,
+    /// What the servers form.
+    #[serde(default)]
+    pub form: Form,
     /// Version of the servers.
     pub version: String,
-    /// The primary first, then the replicas.
+    /// The primary or the first node first, then the others.
     pub servers: Vec<Server>,
     /// The accounts that exist on every server.
     pub users: Vec<User>,
@@ -35,10 +38,23 @@ pub enum Flavour {
     MySql,
 }
 
+/// What the servers of a sandbox form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// A primary and its replicas.
+    #[default]
+    Replication,
+    /// A Galera cluster.
+    Galera,
+    /// A Group Replication cluster.
+    GroupReplication,
+}
+
 /// One server of a sandbox.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Server {
-    /// `primary`, `replica1`, `replica2`, ...
+    /// `primary`, `replica1`, `replica2`, ..., or `node1`, `node2`, ...
     pub name: String,
     /// Process id.
     pub pid: u32,
@@ -115,7 +131,7 @@ impl Record {
 }
 
 impl Server {
-    /// Whether the server follows another one.
+    /// Whether the server is not the first one.
     pub fn is_replica(&self) -> bool {
         self.server_id != 1
     }

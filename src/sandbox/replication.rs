@@ -43,7 +43,10 @@ fn grants(program: &Program, user: &str) -> Vec<String> {
         "monitor" if mariadb => {
             vec![format!("GRANT PROCESS, REPLICATION CLIENT, REPLICA MONITOR ON *.* TO {user}@'%'")]
         }
-        "monitor" => vec![format!("GRANT PROCESS, REPLICATION CLIENT ON *.* TO {user}@'%'")],
+        "monitor" => vec![
+            format!("GRANT PROCESS, REPLICATION CLIENT ON *.* TO {user}@'%'"),
+            format!("GRANT SELECT ON performance_schema.* TO {user}@'%'"),
+        ],
         _ => {
             let mut grants = vec![format!("GRANT ALL PRIVILEGES ON *.* TO {user}@'%'")];
             // With an account that may write to a read-only replica, a statement sent to the wrong server would go

@@ -168,11 +168,15 @@ fn read_and_write(place: &Place, reads: u16) {
 
 /// A sandbox with servers of this flavour.
 fn sandbox_with(flavour: Flavour, options: &[&str]) -> Sandbox {
-    let folder = std::env::var("NARROWS_MYSQL9").unwrap_or_else(|_| "/opt/mysql9".to_owned());
     match flavour {
         Flavour::MariaDb => Sandbox::start(options),
-        Flavour::MySql9 => Sandbox::start(&[options, &["--server", &folder]].concat()),
+        Flavour::MySql9 => Sandbox::start(&[options, &["--server", &folder_of_mysql9()]].concat()),
     }
+}
+
+/// Where MySQL 9 is.
+pub fn folder_of_mysql9() -> String {
+    std::env::var("NARROWS_MYSQL9").unwrap_or_else(|_| "/opt/mysql9".to_owned())
 }
 
 /// Runs a statement as `root`, who has an account on the servers' sockets only.

@@ -12,6 +12,7 @@ mod chaos;
 mod chatter;
 mod check;
 mod client_timeouts;
+mod clusters;
 mod command_line;
 mod console;
 mod dependencies;

@@ -213,11 +213,15 @@ impl Sandbox {
         &self.servers
     }
 
+    /// The contents of its sandbox.json.
+    pub fn record(&self) -> Value {
+        let record = std::fs::read_to_string(self.dir.join("sandbox.json")).expect("the record");
+        serde_json::from_str(&record).expect("sandbox.json")
+    }
+
     /// The Unix socket of one of them, over which `root` logs in.
     pub fn socket(&self, index: usize) -> PathBuf {
-        let record = std::fs::read_to_string(self.dir.join("sandbox.json")).expect("the record");
-        let record: Value = serde_json::from_str(&record).expect("sandbox.json");
-        record["servers"][index]["socket"].as_str().expect("a path").into()
+        self.record()["servers"][index]["socket"].as_str().expect("a path").into()
     }
 
     /// The `narrows.toml` of `narrows sandbox config`, for these listeners.

@@ -19,6 +19,7 @@ use crate::admin::request::{Caller, Request};
 use crate::admin::statement::Statement;
 use crate::command::{self, Parts};
 use crate::monitor::Monitor;
+pub use crate::monitor::Monitoring;
 pub use crate::runtime::BeginError;
 use crate::runtime::{AdminListeners, Begun, HttpListeners, Plane, Process, Runtime};
 use crate::stats::nodes::Nodes;
@@ -28,15 +29,6 @@ use events::EventSync;
 use handle::Message;
 pub use handle::{Handle, StillBusy};
 use history::History;
-
-/// Whether the monitor runs at all.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Monitoring {
-    /// It runs, subject to `mysql-monitor_enabled`.
-    On,
-    /// It does not run, whatever the variable says.
-    Off,
-}
 
 /// What the control thread starts with.
 pub struct Beginning {
@@ -55,7 +47,7 @@ pub struct Beginning {
 /// # Errors
 /// See [`BeginError`].
 pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
-    let Beginning { store, begun, monitoring, process } = beginning;
+    let Beginning { mut store, begun, monitoring, process } = beginning;
     let (messages, mailbox) = channel();
     let listeners =
         AdminListeners::begin(&store, begun.rows.tls.clone(), Arc::clone(&begun.sockets), messages.clone())?;
@@ -68,7 +60,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
         Monitoring::Off => None,
     };
     let control = Control {
-        runtime: Runtime::new(&store, begun, monitor, (listeners, http)),
+        runtime: Runtime::new(&mut store, begun, monitor, (listeners, http)),
         store,
         process,
         nodes: Nodes::default(),

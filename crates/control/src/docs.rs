@@ -5,9 +5,9 @@ use std::fmt::Write;
 use crate::command::{self, Who};
 use crate::config::schema::{Absent, ConfigTable};
 use crate::config::tables::{
-    BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, HOSTGROUP_ATTRIBUTES,
-    REPLICATION_HOSTGROUPS, RULES, SECTIONS, SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS,
-    USERS,
+    BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, GALERA_HOSTGROUPS,
+    GROUP_REPLICATION_HOSTGROUPS, HOSTGROUP_ATTRIBUTES, REPLICATION_HOSTGROUPS, RULES, SECTIONS,
+    SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS, USERS,
 };
 use crate::effect::Effect;
 use crate::schema::{self, Database, MODULES};
@@ -155,6 +155,8 @@ fn configuration_page() -> String {
     table(&mut page, &RULES);
     table(&mut page, &FAST_ROUTING);
     table(&mut page, &REPLICATION_HOSTGROUPS);
+    table(&mut page, &GROUP_REPLICATION_HOSTGROUPS);
+    table(&mut page, &GALERA_HOSTGROUPS);
     table(&mut page, &HOSTGROUP_ATTRIBUTES);
     table(&mut page, &FIREWALL_USERS);
     table(&mut page, &FIREWALL_RULES);

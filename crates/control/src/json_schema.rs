@@ -9,8 +9,9 @@ use serde_json::{Map, Value, json};
 use crate::config::form::Form;
 use crate::config::schema::{Absent, Column, ColumnKind, ConfigTable};
 use crate::config::tables::{
-    BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, HOSTGROUP_ATTRIBUTES,
-    REPLICATION_HOSTGROUPS, RULES, SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS, USERS,
+    BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, GALERA_HOSTGROUPS,
+    GROUP_REPLICATION_HOSTGROUPS, HOSTGROUP_ATTRIBUTES, REPLICATION_HOSTGROUPS, RULES, SECTIONS_NOT_READ,
+    SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS, USERS,
 };
 use crate::effect::Effect;
 use crate::schema;
@@ -34,6 +35,8 @@ fn whole() -> Value {
         of_table(&RULES),
         of_table(&FAST_ROUTING),
         of_table(&REPLICATION_HOSTGROUPS),
+        of_table(&GROUP_REPLICATION_HOSTGROUPS),
+        of_table(&GALERA_HOSTGROUPS),
         of_table(&HOSTGROUP_ATTRIBUTES),
         of_table(&FIREWALL_USERS),
         of_table(&FIREWALL_RULES),

@@ -19,9 +19,9 @@ use crate::rules::{Firewall, RuleSet};
 use crate::tls::SharedTls;
 
 pub use crate::rows::{
-    CheckType, FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow,
-    HostgroupAttributesRow, HostgroupId, ReplicationHostgroupRow, ServerRow, ServerStatus, SslParamsRow,
-    UnshunAlgorithm, UserRow, Variables,
+    Bond, CheckType, ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow,
+    FirewallUserRow, HostgroupAttributesRow, HostgroupId, HostgroupPair, ReplicationHostgroupRow, ServerRow,
+    ServerStatus, SslParamsRow, UnshunAlgorithm, UserRow, Variables,
 };
 pub use crate::rules::RuleRow;
 pub use attributes::{HOSTGROUP_KEYS, JsonKey, RULE_KEYS, Split, USER_KEYS, flaws};
@@ -42,6 +42,10 @@ pub struct Rows {
     pub fast_routing: Vec<FastRoutingRow>,
     /// `mysql_replication_hostgroups`.
     pub replication_hostgroups: Vec<ReplicationHostgroupRow>,
+    /// `mysql_galera_hostgroups`.
+    pub galera_hostgroups: Vec<ClusterRow>,
+    /// `mysql_group_replication_hostgroups`.
+    pub group_replication_hostgroups: Vec<ClusterRow>,
     /// `mysql_hostgroup_attributes`.
     pub hostgroup_attributes: Vec<HostgroupAttributesRow>,
     /// `mysql_firewall_whitelist_users`.
@@ -56,6 +60,30 @@ pub struct Rows {
     pub tls: SharedTls,
     /// The resolved host names of servers.
     pub names: Names,
+}
+
+impl Rows {
+    /// The clusters whose rows are active.
+    pub fn clusters(&self) -> impl Iterator<Item = &ClusterRow> {
+        let all = self.galera_hostgroups.iter().chain(&self.group_replication_hostgroups);
+        all.filter(|row| row.active)
+    }
+
+    /// Hostgroups for writers with those for their readers: pairs of replication, and of clusters.
+    pub fn pairs(&self) -> impl Iterator<Item = HostgroupPair> {
+        let of_replication = self.replication_hostgroups.iter().map(|row| HostgroupPair {
+            writers: row.writer_hostgroup,
+            readers: row.reader_hostgroup,
+            check_type: CheckType::named(&row.check_type),
+            bond: Bond::Replication,
+        });
+        of_replication.chain(self.clusters().map(|row| HostgroupPair {
+            writers: row.writer_hostgroup,
+            readers: row.reader_hostgroup,
+            check_type: CheckType::ReadOnly,
+            bond: Bond::Cluster,
+        }))
+    }
 }
 
 /// What workers read: compiled once from [`Rows`], then shared and never changed.
@@ -239,8 +267,7 @@ impl Snapshot {
         let rules = compile_rules(&rows, previous)?;
         let firewall = Firewall::compile(&rows.firewall_users, &rows.firewall_rules)
             .map_err(|(username, source)| CompileError::Firewall { username, source })?;
-        let pair = |row: &ReplicationHostgroupRow| (row.writer_hostgroup, row.reader_hostgroup);
-        let readers = rows.replication_hostgroups.iter().map(pair).collect();
+        let readers = rows.pairs().map(|pair| (pair.writers, pair.readers)).collect();
         let hostgroups = compile_hostgroups(&rows, workers, previous);
         let users = compile_users(rows.users, previous);
         Ok(Snapshot {
@@ -277,13 +304,12 @@ fn compile_hostgroups(
     previous: Option<&Snapshot>,
 ) -> BTreeMap<HostgroupId, Arc<Hostgroup>> {
     let known = |id: HostgroupId| previous.and_then(|previous| previous.hostgroups.get(&id));
-    let writers =
-        |id: HostgroupId| rows.replication_hostgroups.iter().find(|pair| pair.writer_hostgroup == id);
+    let writers = |id: HostgroupId| rows.pairs().find(|pair| pair.writers == id);
     let attributes = |id: HostgroupId| rows.hostgroup_attributes.iter().find(|row| row.hostgroup == id);
     let empty = |id: HostgroupId| Hostgroup {
         id,
         servers: Vec::new(),
-        writers: writers(id).map(|pair| CheckType::named(&pair.check_type)),
+        writers: writers(id).map(|pair| (pair.check_type, pair.bond)),
         demand: known(id)
             .map(|known| Arc::clone(&known.demand))
             .unwrap_or_else(|| Arc::new(Demand::new(id, workers))),
@@ -292,11 +318,11 @@ fn compile_hostgroups(
     };
     // Clients that wait for servers of a hostgroup are queued in it: it stays when its last server is removed, and
     // a hostgroup that servers move to exists before them.
-    let paired = rows.replication_hostgroups.iter();
-    let paired = paired.flat_map(|pair| [pair.writer_hostgroup, pair.reader_hostgroup]);
+    let paired = rows.pairs().flat_map(|pair| [pair.writers, pair.readers]);
+    let clustered = rows.clusters().flat_map(ClusterRow::hostgroups);
     let before = previous.into_iter().flat_map(|previous| previous.hostgroups.keys().copied());
     let mut hostgroups: BTreeMap<HostgroupId, Hostgroup> = BTreeMap::new();
-    for id in paired.chain(before) {
+    for id in paired.chain(clustered).chain(before) {
         hostgroups.entry(id).or_insert_with(|| empty(id));
     }
     for row in &rows.servers {
@@ -312,13 +338,14 @@ fn compile_hostgroups(
 fn compile_server(row: &ServerRow, rows: &Rows, before: Option<&Server>) -> Server {
     let mut server = Server::new(row.clone(), rows.tls.clone());
     server.addresses = rows.names.of(&server.row.hostname, server.row.port);
-    if server.row.status == ServerStatus::OfflineSoft {
+    if server.row.status.drains() {
         let since = before.and_then(|before| before.drains_since);
         server.drains_since = since.or_else(|| Some(Instant::now()));
     }
     if let Some(before) = before {
         let status = (before.row.status, server.row.status);
-        let is_back = status == (ServerStatus::Unreachable, ServerStatus::Online);
+        let was_down = matches!(status.0, ServerStatus::Unreachable | ServerStatus::Gone);
+        let is_back = was_down && status.1 == ServerStatus::Online;
         server.back_since = if is_back { Some(Instant::now()) } else { before.back_since };
         server.figures = Arc::clone(&before.figures);
     }

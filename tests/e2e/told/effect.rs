@@ -12,10 +12,10 @@ fn each_load_warns_of_what_has_no_effect() {
     let mut admin = narrows.admin();
     for (insert, load, expected) in [
         (
-            "INSERT INTO mysql_galera_hostgroups (writer_hostgroup, backup_writer_hostgroup, reader_hostgroup, \
-             offline_hostgroup) VALUES (1, 2, 3, 4)",
+            "INSERT INTO mysql_aws_aurora_hostgroups (writer_hostgroup, reader_hostgroup, domain_name) \
+             VALUES (1, 2, '.example.org')",
             "LOAD MYSQL SERVERS TO RUNTIME",
-            "mysql_galera_hostgroups (1 row) has no effect",
+            "mysql_aws_aurora_hostgroups (1 row) has no effect",
         ),
         (
             "INSERT INTO scheduler (interval_ms, filename) VALUES (1000, '/bin/true')",

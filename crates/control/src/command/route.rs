@@ -1,11 +1,14 @@
 //! EXPLAIN ROUTE and SHOW PINS: where a statement would go, and what keeps sessions on their connections.
 
 use narrows_proxy::rules::OwnedClient;
-use narrows_proxy::stats::{ExplainedRoute, PinLine, RouteOutcome, RouteQuestion, wait};
+use narrows_proxy::stats::{ExplainedRoute, PinLine, RouteOutcome, RouteQuestion, RouteServer, wait};
 
 use super::verb::{Call, Parts, Verb, Who};
 use crate::admin::reply::Reply;
 use crate::monitor::check::CheckKind;
+use crate::monitor::cluster::ClusterId;
+use crate::monitor::cluster::decide::Seat;
+use crate::monitor::cluster::seats::Seats;
 use crate::monitor::health::{Failing, Health};
 
 pub const VERBS: &[Verb] = &[
@@ -53,6 +56,7 @@ fn explain(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     Some(match wait(observer.explain_route(asked)) {
         Ok(route) => {
             let mut rows = lines(&route);
+            rows.extend(nodes(parts.runtime.seats(), &route, rows.len()));
             rows.extend(failing_checks(parts.runtime.health(parts.store), &route, rows.len()));
             Reply::rows(["step", "what", "value", "why"], rows)
         }
@@ -99,6 +103,20 @@ fn lines(route: &ExplainedRoute) -> Vec<Vec<String>> {
         add("pins", (*reason).to_owned(), cause.clone());
     }
     rows
+}
+
+/// The roles that the servers have in clusters, and why.
+fn nodes(seats: &Seats, route: &ExplainedRoute, steps: usize) -> Vec<Vec<String>> {
+    let of_server = |server: &RouteServer| {
+        let name = format!("{}:{}", server.hostname, server.port);
+        let seats = seats.of(&server.hostname, server.port);
+        let told = |(cluster, seat): (ClusterId, &Seat)| {
+            (format!("{name} {} of {cluster}", seat.role.name()), seat.why.clone())
+        };
+        seats.map(told).collect::<Vec<_>>()
+    };
+    let numbered = route.servers.iter().flat_map(of_server).zip(steps + 1..);
+    numbered.map(|((role, why), step)| vec![step.to_string(), "cluster node".to_owned(), role, why]).collect()
 }
 
 /// Failing checks of the servers: what is known about these servers may be outdated.

@@ -148,6 +148,8 @@ pub enum Problem {
     Shadowed { rule_id: i64, earlier: i64 },
     #[error("{section} {key}: left out: {reason}")]
     LeftOut { section: &'static str, key: String, reason: String },
+    #[error("{section} {key}: {reason}")]
+    Contradicts { section: &'static str, key: String, reason: String },
     #[error("hostgroup {hostgroup}: every server has weight 0, so none is ever chosen")]
     NoWeight { hostgroup: i32 },
     #[error(
@@ -178,6 +180,7 @@ impl Problem {
             | ExpressionTooLarge { .. }
             | DuplicateRow { .. }
             | DuplicateAddress { .. }
+            | Contradicts { .. }
             | ReplaceWithoutMatch
             | SocketWithoutPath { .. }
             | SameGtidPort { .. } => Severity::Error,
@@ -237,9 +240,9 @@ impl Problem {
                 Some(format!("{section}.{name}"))
             }
             Missing { section, name } => Some(format!("{section}.{name}")),
-            DuplicateRow { section, key, .. } | LeftOut { section, key, .. } => {
-                Some(format!("{section} {key}"))
-            }
+            DuplicateRow { section, key, .. }
+            | LeftOut { section, key, .. }
+            | Contradicts { section, key, .. } => Some(format!("{section} {key}")),
             _ => self.row(),
         }
     }

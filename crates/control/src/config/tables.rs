@@ -1,9 +1,9 @@
 //! The tables and top-level keys of the file, one row per column.
 
 use narrows_proxy::snapshot::{
-    FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow, HOSTGROUP_KEYS,
-    HostgroupAttributesRow, HostgroupId, JsonKey, RULE_KEYS, ReplicationHostgroupRow, RuleRow, ServerRow,
-    ServerStatus, SslParamsRow, USER_KEYS, UserRow,
+    ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow,
+    HOSTGROUP_KEYS, HostgroupAttributesRow, HostgroupId, JsonKey, RULE_KEYS, ReplicationHostgroupRow,
+    RuleRow, ServerRow, ServerStatus, SslParamsRow, USER_KEYS, UserRow,
 };
 
 use super::bootstrap::Bootstrap;
@@ -33,8 +33,6 @@ pub const SECTIONS_NOT_READ: &[&str] = &[
 
 /// Sections that are only described by admin tables, with the tables' names.
 pub const SECTIONS_STORED_ONLY: &[(&str, &str)] = &[
-    ("mysql_group_replication_hostgroups", "mysql_group_replication_hostgroups"),
-    ("mysql_galera_hostgroups", "mysql_galera_hostgroups"),
     ("mysql_aws_aurora_hostgroups", "mysql_aws_aurora_hostgroups"),
     ("scheduler", "scheduler"),
     ("restapi", "restapi_routes"),
@@ -48,6 +46,8 @@ pub static SECTIONS: &[&dyn Section] = &[
     &RULES,
     &FAST_ROUTING,
     &REPLICATION_HOSTGROUPS,
+    &GROUP_REPLICATION_HOSTGROUPS,
+    &GALERA_HOSTGROUPS,
     &HOSTGROUP_ATTRIBUTES,
     &FIREWALL_USERS,
     &FIREWALL_RULES,
@@ -246,6 +246,36 @@ pub static REPLICATION_HOSTGROUPS: ConfigTable<ReplicationHostgroupRow> = Config
         text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
     ],
 };
+
+/// `mysql_galera_hostgroups`.
+pub static GALERA_HOSTGROUPS: ConfigTable<ClusterRow> = ConfigTable {
+    name: "mysql_galera_hostgroups",
+    doc: "Galera clusters, of MariaDB and Percona: the monitor puts each node of these hostgroups in the one of its role.",
+    blank: ClusterRow::default,
+    columns: CLUSTER_COLUMNS,
+};
+
+/// `mysql_group_replication_hostgroups`.
+pub static GROUP_REPLICATION_HOSTGROUPS: ConfigTable<ClusterRow> = ConfigTable {
+    name: "mysql_group_replication_hostgroups",
+    doc: "Group Replication and InnoDB clusters of MySQL: the monitor puts each member of these hostgroups in the one of its role.",
+    blank: ClusterRow::default,
+    columns: CLUSTER_COLUMNS,
+};
+
+/// The columns of tables of clusters.
+#[rustfmt::skip]
+const CLUSTER_COLUMNS: &[Column<ClusterRow>] = &[
+    integer("writer_hostgroup", 0, MOST, Required, |r, v| r.writer_hostgroup = hostgroup(v), "The nodes that are written to."),
+    integer("backup_writer_hostgroup", 0, MOST, Required, |r, v| r.backup_writer_hostgroup = hostgroup(v), "The nodes that could be written to, but are more than max_writers."),
+    integer("reader_hostgroup", 1, MOST, Required, |r, v| r.reader_hostgroup = hostgroup(v), "The nodes that are read-only; mysql-auto_read_write_split sends reads here."),
+    integer("offline_hostgroup", 0, MOST, Required, |r, v| r.offline_hostgroup = hostgroup(v), "The nodes that get no statements."),
+    flag("active", Is("1"), |r, v| r.active = v, "Rows with 0 are kept, but not used."),
+    integer("max_writers", 0, MOST, Is("1"), |r, v| r.max_writers = to_u32(v), "How many nodes are written to at a time. By weight, then by name; a writer keeps its role."),
+    integer("writer_is_also_reader", 0, 2, Is("0"), |r, v| r.writer_is_also_reader = to_u8(v), "0: the reader hostgroup has only read-only nodes; 1: also those that can be written to; 2: also the backup writers."),
+    integer("max_transactions_behind", 0, MOST, Is("0"), |r, v| r.max_transactions_behind = to_u32(v), "How many transactions a node may have to catch up with before it gets no reads; 0: any number."),
+    text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
+];
 
 /// `mysql_hostgroup_attributes`.
 #[rustfmt::skip]

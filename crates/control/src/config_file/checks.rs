@@ -7,12 +7,14 @@ use narrows_proxy::rows::convert::items;
 use narrows_proxy::snapshot::{HostgroupAttributesRow, ReplicationHostgroupRow};
 
 use super::finding::{LikelyMistake, Of, Scope};
+use super::hostgroups::Managed;
 use super::sections::Sections;
 use super::together::Together;
 use crate::config::diagnostic::{Problem, Problems};
 use crate::config::form::ListenAddress;
 use crate::config::schema::Placed;
 use crate::config::tree::Position;
+use crate::monitor::cluster::ClusterKind;
 use crate::variables::Values;
 
 /// Reports everything that is wrong in combinations of rows.
@@ -48,6 +50,11 @@ fn duplicates(sections: &Sections, report: &mut Problems) {
     report_duplicates(name, &sections.replication_hostgroups, "writer_hostgroup", report, |row| {
         format!("writer hostgroup {}", row.writer_hostgroup)
     });
+    for kind in ClusterKind::ALL {
+        report_duplicates(kind.table(), sections.clusters(kind), "writer_hostgroup", report, |row| {
+            format!("writer hostgroup {}", row.writer_hostgroup)
+        });
+    }
     let name = "mysql_hostgroup_attributes";
     report_duplicates(name, &sections.hostgroup_attributes, "hostgroup_id", report, |row| {
         format!("hostgroup {}", row.hostgroup)
@@ -166,6 +173,16 @@ fn servers(sections: &Sections, report: &mut Problems) {
         }
     }
     replaced_pairs(&sections.replication_hostgroups, report);
+    let mut managed = Managed::by_pairs(pairs.iter());
+    for kind in ClusterKind::ALL {
+        for placed in sections.clusters(kind) {
+            if let Some(reason) = managed.add_cluster(kind, &placed.row) {
+                let key = format!("writer_hostgroup={}", placed.row.writer_hostgroup);
+                let problem = Problem::Contradicts { section: kind.table(), key, reason };
+                report.add(placed.at("writer_hostgroup"), problem);
+            }
+        }
+    }
     for placed in &sections.rules {
         if placed.row.replace_pattern.is_some() && placed.row.match_pattern.is_none() {
             report.add(placed.at("replace_pattern"), Problem::ReplaceWithoutMatch);
@@ -220,6 +237,7 @@ impl Sections {
         let at = match of {
             Of::Servers => at(&self.servers, index, column),
             Of::Pairs => at(&self.replication_hostgroups, index, column),
+            Of::Clusters(kind) => at(self.clusters(kind), index, column),
             Of::SslParams => at(&self.ssl_params, index, column),
             Of::FirewallUsers => at(&self.firewall_users, index, column),
             Of::FirewallRules => at(&self.firewall_rules, index, column),

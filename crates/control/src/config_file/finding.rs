@@ -3,6 +3,7 @@
 use narrows_proxy::snapshot::{JsonKey, flaws};
 
 use crate::config::diagnostic::Problem;
+use crate::monitor::cluster::ClusterKind;
 use crate::schema::Module;
 
 /// Something that is probably a mistake.
@@ -20,6 +21,7 @@ pub(super) type Place = (Of, usize, &'static str);
 pub(super) enum Of {
     Servers,
     Pairs,
+    Clusters(ClusterKind),
     HostgroupAttributes,
     SslParams,
     Users,

@@ -5,6 +5,7 @@
 
 pub(crate) mod checks;
 pub(crate) mod finding;
+pub(crate) mod hostgroups;
 mod paths;
 mod rules;
 mod sections;
@@ -159,6 +160,8 @@ fn loaded(sections: Sections, diagnostics: Vec<Diagnostic>) -> LoadedFile {
             rules: rows(sections.rules),
             fast_routing: rows(sections.fast_routing),
             replication_hostgroups: rows(sections.replication_hostgroups),
+            galera_hostgroups: rows(sections.galera_hostgroups),
+            group_replication_hostgroups: rows(sections.group_replication_hostgroups),
             hostgroup_attributes: rows(sections.hostgroup_attributes),
             firewall_users: rows(sections.firewall_users),
             firewall_rules: rows(sections.firewall_rules),

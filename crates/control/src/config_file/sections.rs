@@ -1,8 +1,8 @@
 //! The contents of a file's sections: rows and variables, each with its position.
 
 use narrows_proxy::snapshot::{
-    FastRoutingRow, FirewallFingerprintRow, FirewallRuleRow, FirewallUserRow, HostgroupAttributesRow,
-    ReplicationHostgroupRow, RuleRow, ServerRow, SslParamsRow, UserRow,
+    ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallRuleRow, FirewallUserRow,
+    HostgroupAttributesRow, ReplicationHostgroupRow, RuleRow, ServerRow, SslParamsRow, UserRow,
 };
 
 use crate::config::bootstrap::Bootstrap;
@@ -11,6 +11,7 @@ use crate::config::nearest::nearest;
 use crate::config::schema::Placed;
 use crate::config::tables;
 use crate::config::tree::{Document, Entry, Node, NodeValue, Position};
+use crate::monitor::cluster::ClusterKind;
 use crate::schema as admin_tables;
 use crate::variables::{VARIABLES, Values, Variable};
 
@@ -26,6 +27,8 @@ pub(super) struct Sections {
     pub rules: Vec<Placed<RuleRow>>,
     pub fast_routing: Vec<Placed<FastRoutingRow>>,
     pub replication_hostgroups: Vec<Placed<ReplicationHostgroupRow>>,
+    pub galera_hostgroups: Vec<Placed<ClusterRow>>,
+    pub group_replication_hostgroups: Vec<Placed<ClusterRow>>,
     pub hostgroup_attributes: Vec<Placed<HostgroupAttributesRow>>,
     pub firewall_users: Vec<Placed<FirewallUserRow>>,
     pub firewall_rules: Vec<Placed<FirewallRuleRow>>,
@@ -66,6 +69,12 @@ impl Sections {
             "mysql_replication_hostgroups" => {
                 self.replication_hostgroups = tables::REPLICATION_HOSTGROUPS.read(node, report);
             }
+            "mysql_group_replication_hostgroups" => {
+                self.group_replication_hostgroups = tables::GROUP_REPLICATION_HOSTGROUPS.read(node, report);
+            }
+            "mysql_galera_hostgroups" => {
+                self.galera_hostgroups = tables::GALERA_HOSTGROUPS.read(node, report);
+            }
             "mysql_hostgroup_attributes" => {
                 self.hostgroup_attributes = tables::HOSTGROUP_ATTRIBUTES.read(node, report);
             }
@@ -82,6 +91,14 @@ impl Sections {
             _ => return false,
         }
         true
+    }
+
+    /// The rows of clusters of one kind.
+    pub fn clusters(&self, kind: ClusterKind) -> &[Placed<ClusterRow>] {
+        match kind {
+            ClusterKind::Galera => &self.galera_hostgroups,
+            ClusterKind::GroupReplication => &self.group_replication_hostgroups,
+        }
     }
 
     /// The position of the variable with that full name.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use narrows_proxy::query_log::{self, LogOutput};
 use narrows_proxy::snapshot::{
-    FastRoutingRow, FirewallRuleRow, FirewallUserRow, HOSTGROUP_KEYS, HostgroupAttributesRow,
+    ClusterRow, FastRoutingRow, FirewallRuleRow, FirewallUserRow, HOSTGROUP_KEYS, HostgroupAttributesRow,
     ReplicationHostgroupRow, Rows, RuleRow, ServerRow, Split, SslParamsRow, USER_KEYS, UserRow, Variables,
 };
 
@@ -17,6 +17,7 @@ use super::sections::Sections;
 use crate::config::diagnostic::Problem;
 use crate::config::form::ListenAddress;
 use crate::config::schema::Placed;
+use crate::monitor::cluster::ClusterKind;
 use crate::variables::Values;
 
 /// Rows that only make sense together: those of a file, or those at runtime.
@@ -24,6 +25,7 @@ use crate::variables::Values;
 pub(crate) struct Together<'a> {
     servers: Vec<&'a ServerRow>,
     pairs: Vec<&'a ReplicationHostgroupRow>,
+    clusters: Vec<(ClusterKind, usize, &'a ClusterRow)>,
     hostgroup_attributes: Vec<&'a HostgroupAttributesRow>,
     ssl_params: Vec<&'a SslParamsRow>,
     users: Vec<&'a UserRow>,
@@ -44,6 +46,7 @@ impl<'a> Together<'a> {
         Together {
             servers: all(&sections.servers),
             pairs: all(&sections.replication_hostgroups),
+            clusters: active(|kind| all(sections.clusters(kind))),
             hostgroup_attributes: all(&sections.hostgroup_attributes),
             ssl_params: all(&sections.ssl_params),
             users: all(&sections.users),
@@ -60,6 +63,7 @@ impl<'a> Together<'a> {
         Together {
             servers: rows.servers.iter().collect(),
             pairs: rows.replication_hostgroups.iter().collect(),
+            clusters: active(|kind| kind.rows(rows).iter().collect()),
             hostgroup_attributes: rows.hostgroup_attributes.iter().collect(),
             ssl_params: rows.ssl_params.iter().collect(),
             users: rows.users.iter().collect(),
@@ -83,6 +87,7 @@ impl<'a> Together<'a> {
         self.weights(&mut search);
         self.without_monitor(&mut search);
         self.about_hostgroups(&hostgroups, &mut search);
+        self.about_clusters(&hostgroups, &mut search);
         self.ssl_params(&mut search);
         self.accounts(&hostgroups, &mut search);
         // Without any server, this is reported once, and not for each account and rule.
@@ -192,6 +197,19 @@ impl<'a> Together<'a> {
         }
     }
 
+    /// Clusters without servers, and clusters that nobody checks.
+    fn about_clusters(&self, hostgroups: &HashSet<i32>, search: &mut Search) {
+        for (kind, index, row) in &self.clusters {
+            let name = || format!("{} writer_hostgroup={}", kind.table(), row.writer_hostgroup);
+            let place = (Of::Clusters(*kind), *index, "writer_hostgroup");
+            if !self.servers.is_empty() && !hostgroups.contains(&row.writer_hostgroup.0) {
+                search.add_idle(SERVERS, place, name, "none of its hostgroups has a server");
+            } else if !self.is_monitored {
+                search.add_idle(SERVERS_ON_VARIABLES, place, name, "mysql-monitor_enabled is false");
+            }
+        }
+    }
+
     /// Settings of hostgroups, and pairs of them.
     fn about_hostgroups(&self, hostgroups: &HashSet<i32>, search: &mut Search) {
         let is_empty = |hostgroup: i32| !self.servers.is_empty() && !hostgroups.contains(&hostgroup);
@@ -237,6 +255,12 @@ impl<'a> Together<'a> {
             let both = [pair.writer_hostgroup.0, pair.reader_hostgroup.0];
             if both.iter().any(|hostgroup| hostgroups.contains(hostgroup)) {
                 hostgroups.extend(both);
+            }
+        }
+        for (_, _, row) in &self.clusters {
+            let all = row.hostgroups().map(|hostgroup| hostgroup.0);
+            if all.iter().any(|hostgroup| hostgroups.contains(hostgroup)) {
+                hostgroups.extend(all);
             }
         }
         hostgroups
@@ -285,7 +309,8 @@ impl<'a> Together<'a> {
             return;
         }
         let has_readers = split.reader.is_some()
-            || self.pairs.iter().any(|pair| pair.writer_hostgroup == row.default_hostgroup);
+            || self.pairs.iter().any(|pair| pair.writer_hostgroup == row.default_hostgroup)
+            || self.clusters.iter().any(|(_, _, it)| it.writer_hostgroup == row.default_hostgroup);
         if split.on.unwrap_or(self.variables.auto_read_write_split) && !has_readers {
             search.add(USERS_ON_ALL, place, || Problem::SplitWithoutReaders {
                 username: username(),
@@ -312,6 +337,14 @@ impl<'a> Together<'a> {
             }
         }
     }
+}
+
+/// The active rows of clusters, with their indexes in their tables.
+fn active<'a>(
+    rows: impl Fn(ClusterKind) -> Vec<&'a ClusterRow>,
+) -> Vec<(ClusterKind, usize, &'a ClusterRow)> {
+    let of_kind = |kind| rows(kind).into_iter().enumerate().map(move |(index, row)| (kind, index, row));
+    ClusterKind::ALL.into_iter().flat_map(of_kind).filter(|(_, _, row)| row.active).collect()
 }
 
 /// Whether it is `name` or `schema.name`.

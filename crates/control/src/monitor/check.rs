@@ -10,6 +10,7 @@ use std::time::Duration;
 use narrows_proxy::backend::BackendError;
 use narrows_proxy::snapshot::CheckType;
 
+use super::cluster::ClusterId;
 use super::connections::MonitorConnections;
 use super::finding::Finding;
 use super::plan::Target;
@@ -21,10 +22,10 @@ pub struct Check {
     pub name: &'static str,
     /// The table of its results, in `monitor`.
     pub table: &'static str,
-    /// Whether the table has a column for the value that a check finds.
-    pub has_value: bool,
+    /// What the table's columns for the values have if a check fails; empty: it has no such columns.
+    pub values: &'static [LogCell],
     /// The names of its counters in `stats_mysql_global`: successful checks, and failed ones.
-    pub counters: (&'static str, &'static str),
+    pub counters: Option<(&'static str, &'static str)>,
     /// Whether its results have consequences that do not depend on pings.
     pub decides_without_pings: bool,
     /// The consequence of a failure, for the log.
@@ -42,6 +43,19 @@ pub enum Subject {
     Server,
     /// Its role, as determined by these variables.
     Role(CheckType),
+    /// Its state as a node of a cluster.
+    Node(ClusterId),
+}
+
+/// A value that a check found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogCell {
+    /// Nothing.
+    Null,
+    /// A number.
+    Integer(i64),
+    /// A word.
+    Text(&'static str),
 }
 
 /// The repeated check of one subject.
@@ -63,8 +77,8 @@ pub trait Task {
 /// A running check.
 pub type Asking<'a> = Pin<Box<dyn Future<Output = Outcome> + 'a>>;
 
-/// The value that a check found, if its table has a column for it, or why the check failed.
-pub type Outcome = Result<Option<i64>, BackendError>;
+/// The values that a check found, one for each column that its table has for them, or why the check failed.
+pub type Outcome = Result<Vec<LogCell>, BackendError>;
 
 /// A kind of check, by its name.
 pub type CheckKind = &'static Check;

@@ -11,8 +11,8 @@ use super::settings::MonitorSettings;
 pub static CHECK: Check = Check {
     name: "connect",
     table: "mysql_server_connect_log",
-    has_value: false,
-    counters: ("MySQL_Monitor_connect_check_OK", "MySQL_Monitor_connect_check_ERR"),
+    values: &[],
+    counters: Some(("MySQL_Monitor_connect_check_OK", "MySQL_Monitor_connect_check_ERR")),
     decides_without_pings: false,
     consequence: "until it succeeds, it is unknown whether the server answers, its role and its lag",
     subjects: |_| vec![Subject::Server],
@@ -32,7 +32,7 @@ impl Task for Connects {
     ) -> Asking<'a> {
         Box::pin(async move {
             connections.open(limit).await?.quit().await;
-            Ok(None)
+            Ok(Vec::new())
         })
     }
 }

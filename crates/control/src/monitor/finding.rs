@@ -2,6 +2,7 @@
 
 use narrows_proxy::snapshot::{CheckType, HostgroupId};
 
+use super::cluster::{ClusterId, Word};
 use super::plan::Address;
 
 /// One thing that has changed.
@@ -13,19 +14,22 @@ pub enum Finding {
     Role(Address, CheckType, ServerRole),
     /// In a hostgroup, a server's lag is acceptable or too high.
     Lag(Address, HostgroupId, Lag, MeasuredLag),
+    /// What a node of a cluster says about itself; its role follows from what all of them say.
+    Node(Address, ClusterId, Word),
 }
 
 impl Finding {
-    /// Whose it is, and a word for it.
-    pub fn change(&self) -> (&Address, &'static str) {
-        match self {
+    /// Whose it is, and a word for it; `None`: by itself it changes nothing.
+    pub fn change(&self) -> Option<(&Address, &'static str)> {
+        Some(match self {
             Finding::Reach(server, Reach::Reachable) => (server, "reachable"),
             Finding::Reach(server, Reach::Unreachable) => (server, "unreachable"),
             Finding::Role(server, _, ServerRole::Writer) => (server, "writer"),
             Finding::Role(server, _, ServerRole::Reader) => (server, "reader"),
             Finding::Lag(server, _, Lag::Fine, _) => (server, "caught_up"),
             Finding::Lag(server, _, Lag::TooMuch, _) => (server, "lagging"),
-        }
+            Finding::Node(..) => return None,
+        })
     }
 }
 

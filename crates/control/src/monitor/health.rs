@@ -132,7 +132,7 @@ mod tests {
             start_us: 0,
             outcome: outcome.map_err(str::to_owned),
             is_refused,
-            value: None,
+            values: Vec::new(),
         }
     }
 

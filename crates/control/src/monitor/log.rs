@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::types::Value;
 
-use super::check::CheckKind;
+use super::check::{CheckKind, LogCell};
 use super::plan::Address;
 
 /// The result of one check.
@@ -20,8 +20,8 @@ pub struct Record {
     pub outcome: Result<u64, String>,
     /// Whether the server was reached but refused the check.
     pub is_refused: bool,
-    /// Its value: `read_only`, or the lag in seconds.
-    pub value: Option<i64>,
+    /// Its values: `read_only`, the lag in seconds, or the state of a node.
+    pub values: Vec<LogCell>,
 }
 
 /// How many checks have succeeded and failed since the start, by kind.
@@ -57,9 +57,12 @@ impl Record {
             Value::Integer(self.start_us),
             Value::Integer(took),
         ];
-        if self.kind.has_value {
-            row.push(self.value.map_or(Value::Null, Value::Integer));
-        }
+        let values = if self.values.is_empty() { self.kind.values } else { &self.values };
+        row.extend(values.iter().map(|cell| match cell {
+            LogCell::Null => Value::Null,
+            LogCell::Integer(integer) => Value::Integer(*integer),
+            LogCell::Text(text) => Value::Text((*text).to_owned()),
+        }));
         row.push(error);
         row
     }

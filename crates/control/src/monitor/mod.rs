@@ -1,10 +1,11 @@
 //! The monitor: checks servers at intervals, on a separate thread, and reports to the control thread what it finds.
 //!
-//! It decides what a result means ([`ping`], [`read_only`], [`replication_lag`]); [`placement`] decides the
+//! It decides what a result means ([`ping`], [`read_only`], [`replication_lag`], [`cluster`]); [`placement`] decides the
 //! consequences, on the control thread, the only one that changes the runtime. Connections are opened as workers open
 //! theirs, with the same TLS settings and authentication.
 
 pub mod check;
+pub mod cluster;
 mod connect;
 pub mod connections;
 pub mod finding;
@@ -39,8 +40,23 @@ use report_queue::ReportQueue;
 use watch::Watch;
 
 /// Every kind of check.
-pub static CHECKS: [CheckKind; 4] =
-    [&connect::CHECK, &ping::CHECK, &read_only::CHECK, &replication_lag::CHECK];
+pub static CHECKS: [CheckKind; 6] = [
+    &connect::CHECK,
+    &ping::CHECK,
+    &read_only::CHECK,
+    &replication_lag::CHECK,
+    &cluster::galera::CHECK,
+    &cluster::group_replication::CHECK,
+];
+
+/// Whether the monitor runs at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Monitoring {
+    /// It runs, subject to `mysql-monitor_enabled`.
+    On,
+    /// It does not run, whatever the variable says.
+    Off,
+}
 
 /// The handle of the monitor, which ends when this is dropped.
 #[derive(Debug)]

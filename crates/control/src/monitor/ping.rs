@@ -14,8 +14,8 @@ use super::settings::MonitorSettings;
 pub static CHECK: Check = Check {
     name: "ping",
     table: "mysql_server_ping_log",
-    has_value: false,
-    counters: ("MySQL_Monitor_ping_check_OK", "MySQL_Monitor_ping_check_ERR"),
+    values: &[],
+    counters: Some(("MySQL_Monitor_ping_check_OK", "MySQL_Monitor_ping_check_ERR")),
     decides_without_pings: false,
     consequence: "until it succeeds, it is unknown whether the server answers, its role and its lag",
     subjects: |_| vec![Subject::Server],
@@ -91,7 +91,7 @@ impl Task for Pings {
             let backend = connections.lease(limit).await?;
             backend.ping(limit).await?;
             connections.give_back(backend);
-            Ok(None)
+            Ok(Vec::new())
         })
     }
 

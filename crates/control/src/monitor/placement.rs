@@ -3,10 +3,16 @@
 //! Rows go in and rows come out. The operator's configuration is never changed: each [`Placement`] starts from it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
 
-use narrows_proxy::snapshot::{CheckType, HostgroupId, ReplicationHostgroupRow, ServerRow, ServerStatus};
+use narrows_proxy::snapshot::{
+    CheckType, HostgroupId, ReplicationHostgroupRow, Rows, ServerRow, ServerStatus,
+};
 use serde_json::{Value as Json, json};
 
+use super::cluster::ClusterId;
+use super::cluster::decide::Change;
+use super::cluster::seats::Seats;
 use super::finding::{Finding, Lag, Reach, ServerRole};
 use super::plan::{Address, Target};
 
@@ -16,12 +22,19 @@ pub struct Known {
     unreachable: BTreeSet<Address>,
     roles: BTreeMap<(Address, CheckType), ServerRole>,
     lagging: BTreeSet<(HostgroupId, Address)>,
+    /// The nodes of clusters.
+    pub seats: Seats,
 }
 
 /// The current servers, which replace the configured ones.
 #[derive(Debug, Clone, Default)]
 pub struct Placement {
-    rows: Vec<ServerRow>,
+    /// The configured rows, with those of pairs where their roles are known.
+    paired: Vec<ServerRow>,
+    /// The same, with the nodes of clusters in the hostgroups of their roles.
+    placed: Vec<ServerRow>,
+    /// Rows for nodes that are offline, in the hostgroups that they were in.
+    remains: Vec<ServerRow>,
 }
 
 impl Known {
@@ -39,6 +52,7 @@ impl Known {
             Finding::Lag(address, hostgroup, Lag::TooMuch, _) => {
                 self.lagging.insert((*hostgroup, address.clone()))
             }
+            Finding::Node(address, cluster, word) => self.seats.learn(*cluster, address, word),
         }
     }
 
@@ -49,6 +63,7 @@ impl Known {
         self.roles.retain(|(address, check_type), _| {
             of(address).is_some_and(|target| target.check_types.contains(check_type))
         });
+        self.seats.keep(targets);
         self.lagging.retain(|(hostgroup, address)| {
             of(address)
                 .is_some_and(|target| target.lag_limits.iter().any(|limit| limit.hostgroup == *hostgroup))
@@ -59,6 +74,7 @@ impl Known {
     pub fn forget_health(&mut self) {
         self.unreachable.clear();
         self.lagging.clear();
+        self.seats.forget_health();
     }
 }
 
@@ -72,6 +88,7 @@ impl Known {
             "unreachable": self.unreachable.iter().map(|it| json!([it.hostname, it.port])).collect::<Json>(),
             "roles": self.roles.iter().map(role).collect::<Json>(),
             "lagging": self.lagging.iter().map(|(in_, it)| json!([it.hostname, it.port, in_.0])).collect::<Json>(),
+            "clusters": self.seats.to_json(),
         })
     }
 
@@ -91,6 +108,7 @@ impl Known {
             unreachable: list("unreachable").iter().filter_map(address).collect(),
             roles: list("roles").iter().filter_map(role).collect(),
             lagging: list("lagging").iter().filter_map(lagging).collect(),
+            seats: Seats::from_json(&written["clusters"], Instant::now()),
         }
     }
 }
@@ -103,16 +121,32 @@ impl Placement {
         known: &Known,
         writer_is_also_reader: bool,
     ) -> Placement {
-        let mut placement = Placement { rows: configured.to_vec() };
+        let rows = configured.to_vec();
+        let mut placement = Placement { placed: rows.clone(), paired: rows, remains: Vec::new() };
         for ((address, check_type), role) in &known.roles {
             placement.place(pairs, (address, *check_type), *role, writer_is_also_reader);
         }
+        placement.placed.clone_from(&placement.paired);
         placement
+    }
+
+    /// Gives the nodes of the clusters of `rows` the roles that follow from what is known; returns what has changed.
+    pub fn seat(&mut self, known: &mut Known, rows: &Rows, now: Instant) -> Vec<(ClusterId, Change)> {
+        let changed = known.seats.decide(&self.paired, rows, now);
+        self.placed = known.seats.place(&self.paired, rows);
+        self.remains = known.seats.remains(&self.placed, rows);
+        changed
+    }
+
+    /// The servers to be checked: those that are placed, and nodes whose only place is taken by a row of the operator.
+    pub fn to_check(&self) -> Vec<ServerRow> {
+        let is_placed = |row: &&ServerRow| !self.placed.iter().any(|it| Address::of(it) == Address::of(row));
+        self.placed.iter().chain(self.paired.iter().filter(is_placed)).cloned().collect()
     }
 
     /// The rows as placed, with their configured states.
     pub fn rows(&self) -> &[ServerRow] {
-        &self.rows
+        &self.placed
     }
 
     /// Places a server according to its role, in each pair that it is in.
@@ -128,20 +162,20 @@ impl Placement {
             let is_writer = self.find(writers, address).is_some();
             match (role, self.find(readers, address)) {
                 (ServerRole::Writer, Some(at)) if !is_writer => {
-                    let row = ServerRow { hostgroup: writers, ..self.rows[at].clone() };
+                    let row = ServerRow { hostgroup: writers, ..self.paired[at].clone() };
                     if writer_is_also_reader {
-                        self.rows.push(row);
+                        self.paired.push(row);
                     } else {
-                        self.rows[at] = row;
+                        self.paired[at] = row;
                     }
                 }
                 (ServerRole::Reader, None) => {
                     if let Some(at) = self.find(writers, address) {
-                        self.rows[at].hostgroup = readers;
+                        self.paired[at].hostgroup = readers;
                     }
                 }
                 (ServerRole::Reader, Some(_)) => {
-                    self.rows.retain(|row| row.hostgroup != writers || Address::of(row) != *address);
+                    self.paired.retain(|row| row.hostgroup != writers || Address::of(row) != *address);
                 }
                 (ServerRole::Writer, _) => {}
             }
@@ -150,12 +184,13 @@ impl Placement {
 
     fn find(&self, hostgroup: HostgroupId, address: &Address) -> Option<usize> {
         let same = |row: &ServerRow| row.hostgroup == hostgroup && Address::of(row) == *address;
-        self.rows.iter().position(same)
+        self.paired.iter().position(same)
     }
 
     /// The rows with the states that follow from what is known, for the runtime.
     pub fn with_states(&self, known: &Known) -> Vec<ServerRow> {
-        let mut rows = self.rows.clone();
+        let mut rows = self.placed.clone();
+        rows.extend_from_slice(&self.remains);
         for row in rows.iter_mut().filter(|row| row.status == ServerStatus::Online) {
             let address = Address::of(row);
             if known.unreachable.contains(&address) {

@@ -7,6 +7,7 @@ use narrows_proxy::snapshot::{
 };
 use narrows_proxy::tls::SharedTls;
 
+use super::cluster::{ClusterId, clusters};
 use super::settings::MonitorSettings;
 use crate::config::tables::SERVERS;
 
@@ -54,6 +55,17 @@ pub struct Target {
     pub check_types: Vec<CheckType>,
     /// The limits on its lag, by hostgroup.
     pub lag_limits: Vec<LagLimit>,
+    /// The clusters that it is a node of.
+    pub clusters: Vec<NodeOf>,
+}
+
+/// A cluster that a server is a node of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeOf {
+    /// The cluster.
+    pub id: ClusterId,
+    /// How many transactions it may have to catch up with; 0: any number.
+    pub most_behind: u32,
 }
 
 /// The maximum lag of a server in one hostgroup.
@@ -112,6 +124,7 @@ pub fn targets(servers: &[ServerRow], rows: &Rows) -> Vec<Target> {
             use_ssl: false,
             check_types: Vec::new(),
             lag_limits: Vec::new(),
+            clusters: Vec::new(),
         });
         target.use_ssl |= row.use_ssl;
         if row.max_replication_lag > 0 {
@@ -121,6 +134,12 @@ pub fn targets(servers: &[ServerRow], rows: &Rows) -> Vec<Target> {
                 seconds: row.max_replication_lag,
                 when_null: settings.and_then(|settings| settings.lag_when_null().ok().flatten()),
             });
+        }
+        for cluster in clusters(rows).filter(|it| it.row.hostgroups().contains(&row.hostgroup)) {
+            let node = NodeOf { id: cluster.id, most_behind: cluster.row.max_transactions_behind };
+            if !target.clusters.contains(&node) {
+                target.clusters.push(node);
+            }
         }
         let is_in = |pair: &&ReplicationHostgroupRow| {
             [pair.writer_hostgroup, pair.reader_hostgroup].contains(&row.hostgroup)

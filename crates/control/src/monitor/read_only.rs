@@ -5,7 +5,7 @@ use std::time::Duration;
 use narrows_proxy::backend::{BackendError, Table};
 use narrows_proxy::snapshot::CheckType;
 
-use super::check::{Asking, Check, Outcome, Subject, Task};
+use super::check::{Asking, Check, LogCell, Outcome, Subject, Task};
 use super::connections::MonitorConnections;
 use super::finding::{Finding, ServerRole};
 use super::plan::Target;
@@ -15,15 +15,15 @@ use super::settings::MonitorSettings;
 pub static CHECK: Check = Check {
     name: "read_only",
     table: "mysql_server_read_only_log",
-    has_value: true,
-    counters: ("MySQL_Monitor_read_only_check_OK", "MySQL_Monitor_read_only_check_ERR"),
+    values: &[LogCell::Null],
+    counters: Some(("MySQL_Monitor_read_only_check_OK", "MySQL_Monitor_read_only_check_ERR")),
     decides_without_pings: true,
     consequence: "until it succeeds, it is unknown whether the server is writable: failovers are not followed",
     subjects: |target| target.check_types.iter().copied().map(Subject::Role).collect(),
     begin: |subject| {
         let check_type = match subject {
             Subject::Role(check_type) => check_type,
-            Subject::Server => CheckType::ReadOnly,
+            Subject::Server | Subject::Node(_) => CheckType::ReadOnly,
         };
         Box::new(ReadOnly { check_type, roles: Roles::default() })
     },
@@ -75,7 +75,7 @@ impl RoleAnswer {
     /// The outcome of a check from its result.
     pub fn of(outcome: &Outcome) -> RoleAnswer {
         match outcome {
-            Ok(Some(0)) => RoleAnswer::Said(ServerRole::Writer),
+            Ok(values) if values[..] == [LogCell::Integer(0)] => RoleAnswer::Said(ServerRole::Writer),
             Ok(_) => RoleAnswer::Said(ServerRole::Reader),
             Err(BackendError::Timeout) => RoleAnswer::TimedOut,
             Err(BackendError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => {
@@ -103,7 +103,7 @@ impl Task for ReadOnly {
             let backend = connections.lease(limit).await?;
             let answer = backend.ask(self.check_type.question(), limit).await?;
             connections.give_back(backend);
-            Ok(Some(i64::from(role(&answer) == ServerRole::Reader)))
+            Ok(vec![LogCell::Integer((role(&answer) == ServerRole::Reader).into())])
         })
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use narrows_proxy::backend::{BackendError, Table};
 use narrows_proxy::snapshot::HostgroupId;
 
-use super::check::{Asking, Check, Outcome, Subject, Task};
+use super::check::{Asking, Check, LogCell, Outcome, Subject, Task};
 use super::connections::{MonitorConnections, Spelling};
 use super::finding::{Behind, Finding, Lag, MeasuredLag};
 use super::plan::{LagLimit, Target};
@@ -15,8 +15,8 @@ use super::settings::MonitorSettings;
 pub static CHECK: Check = Check {
     name: "replication_lag",
     table: "mysql_server_replication_lag_log",
-    has_value: true,
-    counters: ("MySQL_Monitor_replication_lag_check_OK", "MySQL_Monitor_replication_lag_check_ERR"),
+    values: &[LogCell::Null],
+    counters: Some(("MySQL_Monitor_replication_lag_check_OK", "MySQL_Monitor_replication_lag_check_ERR")),
     decides_without_pings: true,
     consequence: "until it succeeds, the lag of the server is unknown: it continues to get reads",
     subjects: |target| (!target.lag_limits.is_empty()).then_some(Subject::Server).into_iter().collect(),
@@ -82,10 +82,11 @@ impl Task for ReplicationLag {
         Box::pin(async move {
             let behind = check(connections, &settings.heartbeat, limit).await?;
             self.behind = Some(behind);
-            Ok(match behind {
+            let seconds = match behind {
                 Behind::Seconds(seconds) => i64::try_from(seconds).ok(),
                 Behind::Unknown | Behind::NotAReplica => None,
-            })
+            };
+            Ok(vec![seconds.map_or(LogCell::Null, LogCell::Integer)])
         })
     }
 

@@ -28,6 +28,10 @@ pub struct MonitorSettings {
     pub heartbeat: String,
     /// The lag assumed for a replica that does not know its own, in seconds.
     pub lag_when_null: u32,
+    /// How many checks of a Galera node in a row must time out before it is offline.
+    pub galera_max_timeout_count: u32,
+    /// Those of Group Replication.
+    pub group_replication: GroupReplicationSettings,
     /// Whether a writer stays in the reader hostgroup.
     pub writer_is_also_reader: bool,
 }
@@ -42,6 +46,17 @@ impl MonitorSettings {
     pub fn timing_mut(&mut self, check: &'static str) -> &mut Timing {
         self.timings.entry(check).or_default()
     }
+}
+
+/// What the checks of Group Replication members tolerate: `mysql-monitor_groupreplication_*`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct GroupReplicationSettings {
+    /// How many checks in a row must time out before a member is offline.
+    pub max_timeout_count: u32,
+    /// How many checks in a row must find a member too far behind.
+    pub behind_count: u32,
+    /// Which members that limit is for: 0 writers, 1 readers, 2 both.
+    pub behind_for_read_only: u32,
 }
 
 /// The timing of a kind of check.

@@ -212,10 +212,10 @@ impl Trials {
             |wanted| self.rows.servers.iter().filter(move |row| row.hostgroup == wanted && !is_offline(row));
         let mut servers: Vec<&ServerRow> = of(hostgroup).collect();
         if servers.is_empty() {
-            // Servers of the other hostgroup of a pair may be put in this one.
-            let pairs = self.rows.replication_hostgroups.iter();
-            let pairs = pairs.map(|pair| [pair.writer_hostgroup, pair.reader_hostgroup]);
-            servers = pairs.filter(|both| both.contains(&hostgroup)).flatten().flat_map(of).collect();
+            // Servers of the other hostgroups of a pair or a cluster may be put in this one.
+            let pairs = self.rows.pairs().map(|pair| vec![pair.writers, pair.readers]);
+            let groups = pairs.chain(self.rows.clusters().map(|row| row.hostgroups().to_vec()));
+            servers = groups.filter(|group| group.contains(&hostgroup)).flatten().flat_map(of).collect();
         }
         if servers.is_empty() {
             return Err(format!("hostgroup {hostgroup} has no server in use"));
@@ -232,6 +232,7 @@ impl Trials {
             use_ssl: server.use_ssl,
             check_types: Vec::new(),
             lag_limits: Vec::new(),
+            clusters: Vec::new(),
         };
         let access = MonitorLogin {
             username: user.username.clone(),

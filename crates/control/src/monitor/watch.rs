@@ -166,7 +166,7 @@ impl Shared {
                 Some(error) => Err(error.to_string()),
             },
             is_refused: error.is_some_and(is_refusal),
-            value: outcome.as_ref().ok().copied().flatten(),
+            values: outcome.as_ref().ok().cloned().unwrap_or_default(),
         });
     }
 }

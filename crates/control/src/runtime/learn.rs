@@ -21,6 +21,11 @@ impl Runtime {
         for finding in &report.findings {
             changed |= self.servers.learn(finding, &self.rows, &settings);
         }
+        let now = Instant::now();
+        if changed || (settings.enabled && self.servers.known.seats.is_due(now)) {
+            self.servers.seat(&self.rows, now);
+            changed = true;
+        }
         if let Some(table) = report.names {
             self.servers.learn_names(table);
             self.publish_servers(self.servers.running.clone());

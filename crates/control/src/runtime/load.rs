@@ -79,7 +79,7 @@ impl Runtime {
     pub(super) fn follow(&mut self, store: &mut Store, servers: Vec<ServerRow>, placement: Placement) {
         self.servers.follow(servers, placement);
         if self.servers.monitor.is_some() {
-            store.show_servers(&self.servers.running);
+            store.show_servers(&self.servers.placed_rows());
         }
         self.announce_latencies(&self.servers.latencies_us);
         self.announce_plan(store);

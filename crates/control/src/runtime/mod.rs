@@ -25,6 +25,7 @@ use narrows_proxy::stats::Observer;
 use narrows_proxy::tls::Tls;
 
 use crate::monitor::Monitor;
+use crate::monitor::cluster::seats::Seats;
 use crate::monitor::health::Health;
 use crate::monitor::log::CheckCounts;
 use crate::monitor::placement::Known;
@@ -92,7 +93,7 @@ pub type OnPulse = Box<dyn Fn(Option<Pulse>) + Send>;
 impl Runtime {
     /// The running state, with the monitor (`None`: there is none) and the listeners for administrators.
     pub fn new(
-        store: &Store,
+        store: &mut Store,
         begun: Begun,
         monitor: Option<Monitor>,
         (listeners, http): (AdminListeners, HttpListeners),
@@ -111,6 +112,9 @@ impl Runtime {
             on_pulse: begun.on_pulse,
             set_log_levels: begun.set_log_levels,
         };
+        if runtime.servers.monitor.is_some() {
+            store.show_servers(&runtime.servers.placed_rows());
+        }
         runtime.set_log_levels(store).into_iter().for_each(|remark| tracing::warn!("{remark}"));
         runtime.announce_plan(store);
         runtime.keep_what_runs(store);
@@ -173,6 +177,11 @@ impl Runtime {
     /// How many times servers have changed, by address and change.
     pub fn server_changes(&self) -> &BTreeMap<(Address, &'static str), u64> {
         &self.servers.changes
+    }
+
+    /// The nodes of clusters.
+    pub fn seats(&self) -> &Seats {
+        &self.servers.known.seats
     }
 
     /// Keys and certificates in use.

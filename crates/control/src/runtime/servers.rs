@@ -6,9 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use narrows_proxy::hostgroup::{NameTable, Names};
-use narrows_proxy::snapshot::{Rows, ServerRow};
+use narrows_proxy::snapshot::{Rows, ServerRow, ServerStatus};
 
-use crate::monitor::Monitor;
+use crate::monitor::cluster::ClusterId;
+use crate::monitor::cluster::decide::Change;
 use crate::monitor::finding::{Finding, Lag, MeasuredLag, Reach, ServerRole};
 use crate::monitor::health::Health;
 use crate::monitor::log::{CheckCounts, Record};
@@ -16,6 +17,7 @@ use crate::monitor::ping;
 use crate::monitor::placement::{Known, Placement};
 use crate::monitor::plan::{Address, Target, targets};
 use crate::monitor::settings::MonitorSettings;
+use crate::monitor::{Monitor, Monitoring};
 use crate::schema::Module;
 use crate::variables::Values;
 
@@ -41,7 +43,9 @@ pub(super) struct Servers {
 impl Servers {
     /// The configured servers, with what is known about them.
     pub fn new(monitor: Option<Monitor>, rows: &Rows, variables: &Values, known: Known) -> Servers {
-        let placement = placement(rows, &variables.for_monitor(), &known);
+        let mut known = known;
+        let monitoring = if monitor.is_some() { Monitoring::On } else { Monitoring::Off };
+        let placement = seated(rows, &settings(variables, monitoring), &mut known);
         Servers {
             monitor,
             running: placement.with_states(&known),
@@ -78,7 +82,12 @@ impl Servers {
         }
         let anew =
             module == Module::MysqlServers || before.writer_is_also_reader != settings.writer_is_also_reader;
-        let placement = if anew { self.place(rows, settings) } else { self.placement.clone() };
+        let mut placement = if anew { self.place(rows, settings) } else { self.placement.clone() };
+        let is_checked = settings.enabled && self.monitor.is_some();
+        if is_checked || !self.known.seats.is_empty() {
+            let changed = placement.seat(&mut self.known, rows, Instant::now());
+            self.note_changes(changed);
+        }
         let servers = placement.with_states(&self.known);
         (Rows { servers, names: self.names.clone(), ..rows.clone() }, placement)
     }
@@ -94,9 +103,15 @@ impl Servers {
         Rows { servers: self.running.clone(), names: self.names.clone(), ..rows.clone() }
     }
 
+    /// The rows that run, without what remains in the hostgroups that nodes of clusters have left.
+    pub fn placed_rows(&self) -> Vec<ServerRow> {
+        let is_placed = |row: &&ServerRow| !matches!(row.status, ServerStatus::Leaving | ServerStatus::Gone);
+        self.running.iter().filter(is_placed).cloned().collect()
+    }
+
     /// The monitor's plan.
     pub fn targets(&self, rows: &Rows) -> Vec<Target> {
-        targets(self.placement.rows(), rows)
+        targets(&self.placement.to_check(), rows)
     }
 
     /// Records a finding about a server; returns whether it is new.
@@ -105,13 +120,34 @@ impl Servers {
             return false;
         }
         tell(finding);
-        let (server, change) = finding.change();
-        *self.changes.entry((server.clone(), change)).or_default() += 1;
+        if let Some((server, change)) = finding.change() {
+            *self.changes.entry((server.clone(), change)).or_default() += 1;
+        }
         if let Finding::Role(address, check_type, role) = finding {
             let pairs = &rows.replication_hostgroups;
             self.placement.place(pairs, (address, *check_type), *role, settings.writer_is_also_reader);
         }
         true
+    }
+
+    /// Gives the nodes of clusters the roles that follow from what is known.
+    pub fn seat(&mut self, rows: &Rows, now: Instant) {
+        let changed = self.placement.seat(&mut self.known, rows, now);
+        self.note_changes(changed);
+    }
+
+    /// Logs and counts nodes that have other roles.
+    fn note_changes(&mut self, changed: Vec<(ClusterId, Change)>) {
+        for (cluster, change) in changed {
+            let (server, from, to, reason) =
+                (&change.address, change.from.name(), change.to.name(), &change.why);
+            if change.to.serves() {
+                tracing::info!(%server, %cluster, from, to, reason, "a node of a cluster has another role");
+            } else {
+                tracing::warn!(%server, %cluster, from, to, reason, "a node of a cluster is out of use");
+            }
+            *self.changes.entry((change.address, to)).or_default() += 1;
+        }
     }
 
     /// Records the addresses of host names.
@@ -141,20 +177,40 @@ impl Servers {
     }
 }
 
+/// The settings of the monitor, which are those of no checks if there is none.
+fn settings(variables: &Values, monitoring: Monitoring) -> MonitorSettings {
+    let settings = variables.for_monitor();
+    MonitorSettings { enabled: settings.enabled && monitoring == Monitoring::On, ..settings }
+}
+
+/// The same, with the nodes of clusters in the hostgroups of their roles. Without checks, they stay as configured.
+fn seated(rows: &Rows, settings: &MonitorSettings, known: &mut Known) -> Placement {
+    let mut placement = placement(rows, settings, known);
+    if settings.enabled || !known.seats.is_empty() {
+        placement.seat(known, rows, Instant::now());
+    }
+    placement
+}
+
+/// The configured servers, with those of pairs where their known roles put them.
 fn placement(rows: &Rows, settings: &MonitorSettings, known: &Known) -> Placement {
     let pairs = &rows.replication_hostgroups;
     Placement::new(&rows.servers, pairs, known, settings.writer_is_also_reader)
 }
 
 /// The rows that run if `rows` are configured and `known` is known about their servers.
-pub fn as_known(rows: &Rows, variables: &Values, known: &Known) -> Rows {
-    let servers = placement(rows, &variables.for_monitor(), known).with_states(known);
+pub fn as_known(rows: &Rows, variables: &Values, known: &Known, monitoring: Monitoring) -> Rows {
+    let mut known = known.clone();
+    let settings = settings(variables, monitoring);
+    let servers = seated(rows, &settings, &mut known).with_states(&known);
     Rows { servers, ..rows.clone() }
 }
 
 /// Logs what has been found.
 fn tell(finding: &Finding) {
     match finding {
+        // The change of its role has a line of its own.
+        Finding::Node(..) => {}
         Finding::Reach(server, Reach::Reachable) => tracing::info!(%server, "a server answers pings again"),
         Finding::Reach(server, Reach::Unreachable) => {
             tracing::warn!(%server, "a server has missed too many pings and is shunned");

@@ -21,8 +21,6 @@ pub use table::{Database, Table};
 
 /// Tables whose rows have no effect.
 pub const WITHOUT_EFFECT: &[(&str, Effect)] = &[
-    ("mysql_group_replication_hostgroups", Effect::NotYet),
-    ("mysql_galera_hostgroups", Effect::NotYet),
     ("mysql_aws_aurora_hostgroups", Effect::NotYet),
     ("mysql_firewall_whitelist_sqli_fingerprints", Effect::NotYet),
     ("scheduler", Effect::NotYet),
@@ -44,8 +42,6 @@ pub const ALWAYS_EMPTY: &[&str] = &[
     "mysql_server_aws_aurora_check_status",
     "mysql_server_aws_aurora_failovers",
     "mysql_server_aws_aurora_log",
-    "mysql_server_galera_log",
-    "mysql_server_group_replication_log",
     "history_mysql_status_variables",
     "history_mysql_status_variables_lookup",
 ];

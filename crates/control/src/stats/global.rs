@@ -39,11 +39,11 @@ pub fn figures(sources: &Sources<'_>, counters: &Counters) -> Vec<(&'static str,
 
 /// The counters of the monitor's checks, by name.
 fn checks(counts: &CheckCounts) -> Vec<(&'static str, u64)> {
-    let counted = CHECKS.into_iter().flat_map(|check| {
-        let ((good, bad), (good_name, bad_name)) = (counts.of(check), check.counters);
-        [(good_name, good), (bad_name, bad)]
+    let counted = CHECKS.into_iter().filter_map(|check| {
+        let ((good, bad), (good_name, bad_name)) = (counts.of(check), check.counters?);
+        Some([(good_name, good), (bad_name, bad)])
     });
-    counted.collect()
+    counted.flatten().collect()
 }
 
 /// The counters of host names, by name.

@@ -9,6 +9,9 @@ use narrows_proxy::stats::{Observer, ServerLine, Take, wait};
 
 use super::global;
 use super::sources::Sources;
+use crate::monitor::cluster::ClusterId;
+use crate::monitor::cluster::decide::{Decision, Seat};
+use crate::monitor::plan::Address;
 use crate::schema::{Layer, MODULES};
 use crate::variables::VERSION;
 
@@ -41,6 +44,7 @@ pub fn rows(sources: &Sources<'_>) -> Vec<Line> {
         rows.extend(servers(&observer));
     }
     rows.extend(checks(sources).into_iter().map(|(name, value)| line(&name, value)));
+    rows.extend(nodes(sources));
     rows.push(line("query_log_dropped", sources.runtime.query_log().dropped().to_string()));
     let idle = without_effect(sources);
     rows.push(line(
@@ -86,8 +90,24 @@ pub(super) fn reason(status: ServerStatus) -> &'static str {
         ServerStatus::Unreachable => " (has missed too many pings)",
         ServerStatus::ShunnedReplicationLag => " (too far behind)",
         ServerStatus::Shunned => " (connects have failed)",
-        _ => " (as configured, or leaving)",
+        ServerStatus::Leaving => " (leaves its cluster)",
+        ServerStatus::Gone => " (not a working part of its cluster)",
+        ServerStatus::OfflineSoft | ServerStatus::OfflineHard => " (as configured, or leaving)",
     }
+}
+
+/// The nodes of clusters: the role of each, since when, and why.
+fn nodes(sources: &Sources<'_>) -> Vec<Line> {
+    let seats = sources.runtime.seats();
+    let of_cluster = |(id, decision): (ClusterId, &Decision)| {
+        let row = move |(address, seat): (&Address, &Seat)| {
+            let name = format!("Narrows_{}_{}_{address}", id.kind.name(), id.writers);
+            let age = seat.since.elapsed().as_secs();
+            vec![name, format!("{} for {age} s: {}", seat.role.name(), seat.why)]
+        };
+        decision.seats.iter().map(row).collect::<Vec<_>>()
+    };
+    seats.decisions().flat_map(of_cluster).collect()
 }
 
 /// The monitor's failing checks.

@@ -9,6 +9,8 @@ use crate::config::diagnostic::Problem;
 use crate::config::schema::{ColumnKind, ConfigTable};
 use crate::config::{tables, tree};
 use crate::config_file::checks::{attributes_fault, pair_fault};
+use crate::config_file::hostgroups::Managed;
+use crate::monitor::cluster::ClusterKind;
 use crate::schema::Module;
 use crate::schema::{self, Database};
 
@@ -51,6 +53,14 @@ pub(super) fn read(source: Source<'_>, module: Module, rows: &mut Rows) -> Resul
             let mut pairs: Vec<ReplicationHostgroupRow> = Vec::new();
             rows.replication_hostgroups =
                 read.table(source, &tables::REPLICATION_HOSTGROUPS, |row| pair_fault(&mut pairs, row))?;
+            let mut managed = Managed::by_pairs(pairs.iter());
+            let (galera, group) = (ClusterKind::Galera, ClusterKind::GroupReplication);
+            rows.galera_hostgroups =
+                read.table(source, &tables::GALERA_HOSTGROUPS, |row| managed.add_cluster(galera, row))?;
+            rows.group_replication_hostgroups =
+                read.table(source, &tables::GROUP_REPLICATION_HOSTGROUPS, |row| {
+                    managed.add_cluster(group, row)
+                })?;
             rows.hostgroup_attributes =
                 read.table(source, &tables::HOSTGROUP_ATTRIBUTES, attributes_fault)?;
             rows.ssl_params = read.table(source, &tables::SSL_PARAMS, |_| None)?;

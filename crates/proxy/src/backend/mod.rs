@@ -223,6 +223,9 @@ pub enum BackendError {
     /// The server is read-only, but is needed for writing.
     #[error("it is read-only, and the hostgroup is for servers that may be written to")]
     ReadOnly,
+    /// The server refuses everything.
+    #[error("it refuses statements: it has lost its cluster, or is to refuse them")]
+    NoCluster,
     /// The server does not speak the protocol.
     #[error("{0}")]
     Malformed(#[from] Malformed),

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use narrows_wire::{Capabilities, Status};
 
-use crate::rows::{CheckType, HostgroupId, ServerRow, ServerStatus};
+use crate::rows::{Bond, CheckType, HostgroupId, ServerRow, ServerStatus};
 use crate::rt::Instant;
 use crate::tls::SharedTls;
 
@@ -40,8 +40,8 @@ pub struct Hostgroup {
     pub settings: HostgroupSettings,
     /// Whether more of its servers are ONLINE than allowed.
     pub is_overfull: bool,
-    /// For a writer hostgroup: the variable that shows whether a server is writable.
-    pub writers: Option<CheckType>,
+    /// For a writer hostgroup: the variable that shows whether a server is writable, and what the servers form.
+    pub writers: Option<(CheckType, Bond)>,
 }
 
 /// One server of a hostgroup.

@@ -39,7 +39,7 @@ impl Scope {
         match error {
             // A server that answers with an error is up for existing connections.
             BackendError::Server(_) | BackendError::InitConnect(_) => Scope::Opening,
-            BackendError::ReadOnly => Scope::Writes,
+            BackendError::ReadOnly | BackendError::NoCluster => Scope::Writes,
             _ => Scope::Everything,
         }
     }

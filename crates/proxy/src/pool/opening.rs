@@ -10,6 +10,7 @@ use crate::backend::{Backend, BackendError, Want, connect};
 use crate::descriptors::{self, Reserve};
 use crate::figures::ErrorKey;
 use crate::hostgroup::{ConnectionSlot, Hostgroup, Server};
+use crate::rows::{Bond, NO_CLUSTER};
 use crate::rt::{Instant, nanoseconds};
 use crate::snapshot::{CheckType, Snapshot, Variables};
 use crate::state::SharedState;
@@ -181,7 +182,20 @@ impl Pool {
 
 /// Asks a server that was lost, or that refused a write, whether it is writable. It may have come back in a different
 /// role, and the monitor may not have checked it yet.
-async fn check_role(backend: &Backend, writers: CheckType, limit: Duration) -> Result<(), BackendError> {
+async fn check_role(
+    backend: &Backend,
+    (writers, bond): (CheckType, Bond),
+    limit: Duration,
+) -> Result<(), BackendError> {
+    if bond == Bond::Cluster {
+        match backend.execute(HARMLESS, limit).await {
+            Err(BackendError::Server(error)) if error.code == NO_CLUSTER => {
+                return Err(BackendError::NoCluster);
+            }
+            Ok(()) | Err(BackendError::Server(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
     match backend.ask(writers.question(), limit).await {
         Ok(answer) if answer.says_no() => backend.login.server.figures.trust(),
         Ok(_) => return Err(BackendError::ReadOnly),
@@ -191,6 +205,9 @@ async fn check_role(backend: &Backend, writers: CheckType, limit: Duration) -> R
     }
     Ok(())
 }
+
+/// A statement that does nothing, and that a Galera node refuses if it has lost its cluster or is to refuse statements.
+const HARMLESS: &str = "DO 0";
 
 /// How many connections are opened in advance to one server at a time, so that a server that has just come up is not
 /// overloaded.

@@ -123,7 +123,11 @@ impl Pool {
             ServerStatus::Online => {}
             ServerStatus::Unreachable => return UnavailableCause::Unreachable,
             ServerStatus::ShunnedReplicationLag => return UnavailableCause::Lag,
-            ServerStatus::Shunned | ServerStatus::OfflineSoft | ServerStatus::OfflineHard => {
+            ServerStatus::Shunned
+            | ServerStatus::OfflineSoft
+            | ServerStatus::OfflineHard
+            | ServerStatus::Leaving
+            | ServerStatus::Gone => {
                 return UnavailableCause::Offline;
             }
         }

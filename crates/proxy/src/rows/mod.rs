@@ -1,5 +1,6 @@
 //! The configuration as operators write it, row by row: [`crate::snapshot`] compiles it.
 
+mod clusters;
 pub mod convert;
 mod fast_routing;
 mod firewall;
@@ -9,6 +10,7 @@ mod users;
 mod variable_rows;
 mod variables;
 
+pub use clusters::{Bond, ClusterRow, HostgroupPair, NO_CLUSTER};
 pub use fast_routing::FastRoutingRow;
 pub use firewall::{FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow};
 pub use networks::Networks;

@@ -17,6 +17,10 @@ pub enum ServerStatus {
     OfflineSoft,
     /// Out of use immediately.
     OfflineHard,
+    /// The monitor has found that the node leaves its cluster, or gives up its role. Operators see it as OFFLINE_SOFT.
+    Leaving,
+    /// The monitor has found that the node is no part of its cluster. Operators see it as OFFLINE_HARD.
+    Gone,
 }
 
 impl ServerStatus {
@@ -26,8 +30,8 @@ impl ServerStatus {
             ServerStatus::Online => "ONLINE",
             ServerStatus::Shunned | ServerStatus::Unreachable => "SHUNNED",
             ServerStatus::ShunnedReplicationLag => "SHUNNED_REPLICATION_LAG",
-            ServerStatus::OfflineSoft => "OFFLINE_SOFT",
-            ServerStatus::OfflineHard => "OFFLINE_HARD",
+            ServerStatus::OfflineSoft | ServerStatus::Leaving => "OFFLINE_SOFT",
+            ServerStatus::OfflineHard | ServerStatus::Gone => "OFFLINE_HARD",
         }
     }
 
@@ -40,16 +44,26 @@ impl ServerStatus {
             ServerStatus::ShunnedReplicationLag => Some("SHUNNED_REPLICATION_LAG: it lags"),
             ServerStatus::OfflineSoft => Some("OFFLINE_SOFT: it gets no new work"),
             ServerStatus::OfflineHard => Some("OFFLINE_HARD"),
+            ServerStatus::Leaving => Some("OFFLINE_SOFT: the node leaves its cluster, and gets no new work"),
+            ServerStatus::Gone => Some("OFFLINE_HARD: the node is not a working part of its cluster"),
         }
+    }
+
+    /// Whether what runs there may finish, but nothing new begins.
+    pub fn drains(self) -> bool {
+        matches!(self, ServerStatus::OfflineSoft | ServerStatus::Leaving)
     }
 
     /// Whether running statements there are cut off. Reads from a lagging server finish; transactions, which would
     /// continue to read old data, do not.
     pub fn cuts_off(self, in_transaction: bool) -> bool {
         match self {
-            ServerStatus::Unreachable | ServerStatus::OfflineHard => true,
+            ServerStatus::Unreachable | ServerStatus::OfflineHard | ServerStatus::Gone => true,
             ServerStatus::ShunnedReplicationLag => in_transaction,
-            ServerStatus::Online | ServerStatus::Shunned | ServerStatus::OfflineSoft => false,
+            ServerStatus::Online
+            | ServerStatus::Shunned
+            | ServerStatus::OfflineSoft
+            | ServerStatus::Leaving => false,
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::backend::{Backend, ServerError};
 use crate::hostgroup::ServerFigures;
 use crate::hot_restart::Run;
 use crate::pool::{Exit, Lease};
+use crate::rows::{Bond, NO_CLUSTER};
 use crate::rt::Instant;
 use crate::snapshot::Snapshot;
 
@@ -135,6 +136,7 @@ impl Tries {
         HoldBack {
             read_only: job.options.writer.is_some() && !pinned || waits,
             going_away: is_free && self.retries > 0 && is_repeatable(job, request),
+            no_cluster: waits && is_of_cluster(snapshot, job),
             ..HoldBack::default()
         }
     }
@@ -185,7 +187,9 @@ impl Session {
         job: &mut Job,
         (error, tries): (&ServerError, &mut Tries),
     ) {
-        if GOING_AWAY.contains(&error.code) {
+        let waits =
+            error.code == NO_CLUSTER && waits_for_writer(snapshot, job) && is_of_cluster(snapshot, job);
+        if GOING_AWAY.contains(&error.code) && !waits {
             tries.retries = tries.retries.saturating_sub(1);
             tries.leave(&backend);
             self.count_lost(backend, &error.message);
@@ -296,6 +300,12 @@ fn waits_for_writer(snapshot: &Snapshot, job: &Job) -> bool {
         && !job.statement.flags.intersects(Flags::MULTI);
     let is_for_writers = || snapshot.hostgroups.get(&job.hostgroup).is_some_and(|it| it.writers.is_some());
     writes && is_one && is_for_writers()
+}
+
+/// Whether a statement is routed to the writers of a cluster.
+fn is_of_cluster(snapshot: &Snapshot, job: &Job) -> bool {
+    let writers = snapshot.hostgroups.get(&job.hostgroup).and_then(|it| it.writers);
+    writers.is_some_and(|(_, bond)| bond == Bond::Cluster)
 }
 
 /// How many connections may turn out to be closed by their server before the client receives an error. They were idle, so

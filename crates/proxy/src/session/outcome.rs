@@ -6,6 +6,7 @@ use narrows_wire::{Errno, Status};
 
 use super::End;
 use crate::backend::{PrepareOk, ServerError, TOO_MANY_STATEMENTS};
+use crate::rows::NO_CLUSTER;
 use crate::rt::{Instant, oneshot};
 
 /// What the OK, EOF and ERR packets of an answer have reported.
@@ -84,6 +85,8 @@ pub(super) struct HoldBack {
     pub(super) read_only: bool,
     /// The server is shutting down: the statement runs on another one.
     pub(super) going_away: bool,
+    /// The server has lost its cluster, and has done nothing: another one is waited for.
+    pub(super) no_cluster: bool,
     /// The server's prepared statement does not exist, or must be prepared again.
     pub(super) stale: bool,
     /// The server has too many prepared statements: some are closed.
@@ -94,6 +97,7 @@ impl HoldBack {
     pub(super) fn has(self, code: u16) -> bool {
         self.read_only && READ_ONLY.contains(&code)
             || self.going_away && GOING_AWAY.contains(&code)
+            || self.no_cluster && code == NO_CLUSTER
             || self.stale && STALE.contains(&code)
             || self.too_many_statements && code == TOO_MANY_STATEMENTS
     }
@@ -133,7 +137,7 @@ impl Broken {
 pub(super) const READ_ONLY: &[u16] = &[1290, 1836];
 
 /// Errors of a server that is shutting down, or has left its Galera cluster.
-pub(super) const GOING_AWAY: &[u16] = &[1053, 1047];
+pub(super) const GOING_AWAY: &[u16] = &[1053, NO_CLUSTER];
 
 /// Errors about a prepared statement that does not exist any more, or whose tables have changed too much.
 const STALE: &[u16] = &[Errno::UNKNOWN_STMT_HANDLER.number, 1615];

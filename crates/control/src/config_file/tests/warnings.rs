@@ -173,3 +173,35 @@ fn every_problem_that_names_a_setting_says_which() {
     );
     assert_eq!(subject("datadir=\"/nonexistent\""), "datadir");
 }
+
+#[test]
+fn a_hostgroup_that_two_rows_manage_is_an_error() {
+    let servers = "mysql_servers=({hostname=\"a\" hostgroup=10},{hostname=\"b\" hostgroup=50})\n";
+    let row = |first: i32| {
+        format!(
+            "{{writer_hostgroup={first} backup_writer_hostgroup={} reader_hostgroup={} offline_hostgroup={}}}",
+            first + 1,
+            first + 2,
+            first + 3
+        )
+    };
+    let text = format!(
+        "{servers}{ACCOUNT}mysql_replication_hostgroups=({{writer_hostgroup=10 reader_hostgroup=11}})\n\
+         mysql_galera_hostgroups=({},\n{})\n\
+         mysql_group_replication_hostgroups=({},\n{})\n",
+        row(9),
+        row(50),
+        row(53),
+        row(70),
+    );
+    let expected = [
+        "4 mysql_galera_hostgroups writer_hostgroup=9: hostgroup 10 belongs to the row of \
+         mysql_replication_hostgroups with writer_hostgroup 10 already",
+        "6 mysql_group_replication_hostgroups writer_hostgroup=53: hostgroup 53 belongs to the row of \
+         mysql_galera_hostgroups with writer_hostgroup 50 already",
+        "7 mysql_group_replication_hostgroups writer_hostgroup=70 has no effect: none of its hostgroups has a server",
+    ];
+    let found: Vec<String> = examined(&text).into_iter().filter(|it| it.contains("_hostgroups ")).collect();
+    assert_eq!(found, expected);
+    assert!(examine(Path::new("test"), &text).loaded.is_none(), "it is an error");
+}

@@ -34,7 +34,7 @@ fn address(hostname: &str) -> Address {
 
 fn places(placement: &Placement) -> Vec<String> {
     let mut places: Vec<String> =
-        placement.rows.iter().map(|row| format!("{}{}", row.hostname, row.hostgroup)).collect();
+        placement.paired.iter().map(|row| format!("{}{}", row.hostname, row.hostgroup)).collect();
     places.sort();
     places
 }

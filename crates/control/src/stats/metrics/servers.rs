@@ -45,8 +45,8 @@ pub fn state(status: ServerStatus) -> u64 {
     match status {
         ServerStatus::Online => 1,
         ServerStatus::Shunned | ServerStatus::Unreachable => 2,
-        ServerStatus::OfflineSoft => 3,
-        ServerStatus::OfflineHard => 4,
+        ServerStatus::OfflineSoft | ServerStatus::Leaving => 3,
+        ServerStatus::OfflineHard | ServerStatus::Gone => 4,
         ServerStatus::ShunnedReplicationLag => 5,
     }
 }

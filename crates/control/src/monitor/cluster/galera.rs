@@ -1,0 +1,223 @@
+//! What a node of a Galera cluster says about itself: MariaDB, and Percona XtraDB Cluster.
+//!
+//! One statement reads status and variables, from `information_schema` where that has them, otherwise from
+//! `performance_schema`: a node that has lost its cluster refuses to read any other table.
+
+use narrows_proxy::backend::Table;
+
+use super::node_task::{NodeTask, Source, subjects};
+use super::{ClusterKind, Word};
+use crate::monitor::check::{Check, LogCell};
+use crate::monitor::plan::NodeOf;
+use crate::monitor::settings::MonitorSettings;
+
+/// Checks of Galera nodes.
+pub static CHECK: Check = Check {
+    name: "galera",
+    table: "mysql_server_galera_log",
+    values: &[
+        LogCell::Text("NO"),
+        LogCell::Text("YES"),
+        LogCell::Integer(0),
+        LogCell::Integer(0),
+        LogCell::Text("NO"),
+        LogCell::Text("NO"),
+        LogCell::Text("NO"),
+        LogCell::Text("NO"),
+    ],
+    counters: None,
+    decides_without_pings: true,
+    consequence: "unless that is because the server is down, its state in the cluster is unknown and failovers are not followed",
+    subjects: |target| subjects(target, ClusterKind::Galera),
+    begin: |subject| {
+        let source = Galera { place: Place::InformationSchema, state: NodeState::default() };
+        Box::new(NodeTask::new(subject, source))
+    },
+};
+
+/// The state of a node, as it says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct NodeState {
+    /// `wsrep_cluster_status` is `Primary`.
+    is_primary: bool,
+    /// `wsrep_local_state`; `None`: it has none, so it is no node of a cluster.
+    local_state: Option<i64>,
+    /// `wsrep_local_recv_queue`
+    recv_queue: i64,
+    /// `wsrep_desync`
+    is_desynced: bool,
+    /// `wsrep_reject_queries` is not `NONE`.
+    rejects_queries: bool,
+    /// `wsrep_sst_donor_rejects_queries`
+    rejects_as_donor: bool,
+    /// `read_only`
+    is_read_only: bool,
+    /// `pxc_maint_mode`, if it is not `DISABLED`.
+    maintenance: Option<String>,
+}
+
+impl NodeState {
+    /// The state in an answer to [`question`].
+    fn of(answer: &Table) -> NodeState {
+        let value = |wanted: &str| {
+            let row = answer.rows.iter().find(|row| {
+                row.first().and_then(Option::as_deref).is_some_and(|name| name.eq_ignore_ascii_case(wanted))
+            });
+            row.and_then(|row| row.get(1)?.as_deref())
+        };
+        let is_on = |name: &str| value(name).is_some_and(|value| matches!(value, "ON" | "1"));
+        let other_than =
+            |name: &str, usual: &str| value(name).filter(|value| !value.eq_ignore_ascii_case(usual));
+        NodeState {
+            is_primary: value("wsrep_cluster_status").is_some_and(|it| it.eq_ignore_ascii_case("Primary")),
+            local_state: value("wsrep_local_state").and_then(|state| state.parse().ok()),
+            recv_queue: value("wsrep_local_recv_queue").and_then(|length| length.parse().ok()).unwrap_or(0),
+            is_desynced: is_on("wsrep_desync"),
+            rejects_queries: other_than("wsrep_reject_queries", "NONE").is_some(),
+            rejects_as_donor: is_on("wsrep_sst_donor_rejects_queries"),
+            // MySQL and MariaDB 12 also have other words than OFF for a server that is read-only.
+            is_read_only: other_than("read_only", "OFF").is_some_and(|value| value != "0"),
+            maintenance: other_than("pxc_maint_mode", "DISABLED").map(str::to_owned),
+        }
+    }
+
+    /// What it means. `most_behind`: how long its queue may be; 0: any length.
+    fn word(&self, most_behind: u32) -> Word {
+        let Some(state) = self.local_state else {
+            return Word::Out("it has no wsrep_local_state: it is no node of a Galera cluster".to_owned());
+        };
+        if !self.is_primary {
+            return Word::Out("wsrep_cluster_status is not Primary: it has no majority".to_owned());
+        }
+        if let Some(mode) = &self.maintenance {
+            return Word::Leaving(format!("pxc_maint_mode is {mode}"));
+        }
+        if self.rejects_queries {
+            return Word::Leaving("wsrep_reject_queries is not NONE".to_owned());
+        }
+        let is_late = most_behind > 0 && self.recv_queue > most_behind.into();
+        match state {
+            DONOR if self.rejects_as_donor => {
+                return Word::Leaving("it is a donor, and wsrep_sst_donor_rejects_queries is ON".to_owned());
+            }
+            DONOR | SYNCED => {}
+            JOINED => return Word::Leaving("wsrep_local_state is 3 (Joined): it catches up".to_owned()),
+            other => return Word::Out(format!("wsrep_local_state is {other}: it is not synced")),
+        }
+        if self.is_desynced {
+            return Word::Leaving("wsrep_desync is ON".to_owned());
+        }
+        let late = "wsrep_local_recv_queue is above max_transactions_behind";
+        match (self.is_read_only, is_late) {
+            (true, true) => Word::Leaving(late.to_owned()),
+            (true, false) => Word::Reads("read_only is ON".to_owned()),
+            (false, true) => Word::Late(late.to_owned()),
+            (false, false) if state == DONOR => Word::Reluctant(
+                "wsrep_local_state is 2 (Donor/Desynced): writes may have to wait there".to_owned(),
+            ),
+            (false, false) => Word::Writes,
+        }
+    }
+
+    /// The columns of `mysql_server_galera_log`.
+    fn cells(&self) -> Vec<LogCell> {
+        let yes = |yes: bool| LogCell::Text(if yes { "YES" } else { "NO" });
+        vec![
+            yes(self.is_primary),
+            yes(self.is_read_only),
+            LogCell::Integer(self.recv_queue),
+            LogCell::Integer(self.local_state.unwrap_or(0)),
+            yes(self.is_desynced),
+            yes(self.rejects_queries),
+            yes(self.rejects_as_donor),
+            yes(self.maintenance.is_some()),
+        ]
+    }
+}
+
+/// A node of MariaDB or Percona XtraDB Cluster.
+struct Galera {
+    place: Place,
+    state: NodeState,
+}
+
+/// Where a server has its status and its variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// MariaDB.
+    InformationSchema,
+    /// MySQL.
+    PerformanceSchema,
+}
+
+impl Source for Galera {
+    fn question(&self) -> String {
+        question(self.place)
+    }
+
+    fn asks_differently(&mut self, code: u16) -> bool {
+        let is_elsewhere = ELSEWHERE.contains(&code);
+        if is_elsewhere {
+            self.place = self.place.other();
+        }
+        is_elsewhere
+    }
+
+    fn take(&mut self, answer: &Table) -> Vec<LogCell> {
+        self.state = NodeState::of(answer);
+        self.state.cells()
+    }
+
+    fn word(&mut self, node: NodeOf, _: &MonitorSettings) -> Word {
+        self.state.word(node.most_behind)
+    }
+
+    fn most_timeouts(&self, settings: &MonitorSettings) -> u32 {
+        settings.galera_max_timeout_count
+    }
+}
+
+impl Place {
+    fn other(self) -> Place {
+        match self {
+            Place::InformationSchema => Place::PerformanceSchema,
+            Place::PerformanceSchema => Place::InformationSchema,
+        }
+    }
+}
+
+/// The statement of a check.
+fn question(place: Place) -> String {
+    let schema = match place {
+        Place::InformationSchema => "information_schema",
+        Place::PerformanceSchema => "performance_schema",
+    };
+    let quoted = |names: &[&str]| names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
+    format!(
+        "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM {schema}.global_status WHERE VARIABLE_NAME IN ({}) UNION ALL \
+         SELECT VARIABLE_NAME, VARIABLE_VALUE FROM {schema}.global_variables WHERE VARIABLE_NAME IN ({})",
+        quoted(&["wsrep_local_state", "wsrep_cluster_status", "wsrep_local_recv_queue"]),
+        quoted(&[
+            "wsrep_desync",
+            "wsrep_reject_queries",
+            "wsrep_sst_donor_rejects_queries",
+            "read_only",
+            "pxc_maint_mode",
+        ]),
+    )
+}
+
+/// `ER_UNKNOWN_TABLE`, `ER_NO_SUCH_TABLE`, `ER_FEATURE_DISABLED_SEE_DOC`: the server has its variables elsewhere.
+const ELSEWHERE: [u16; 3] = [1109, 1146, 3167];
+
+/// `wsrep_local_state`: the node copies its data to another one, or is taken out of flow control.
+const DONOR: i64 = 2;
+
+/// `wsrep_local_state`: the node has its data, and applies what it missed.
+const JOINED: i64 = 3;
+
+/// `wsrep_local_state`: the node is up to date.
+const SYNCED: i64 = 4;
+
+#[cfg(test)]
+mod tests;
