@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, Registry, reload};
@@ -85,11 +86,18 @@ fn open_file(path: &Path) -> anyhow::Result<LogFile> {
     LogFile::open(path).with_context(|| format!("opening the log file {}", path.display()))
 }
 
+/// Whether a directive is for all modules.
+fn is_level(directive: &str) -> bool {
+    !directive.contains(['=', '[']) && directive.trim().parse::<LevelFilter>().is_ok()
+}
+
 /// The filter of levels.
 fn levels(wanted: &str) -> Result<EnvFilter, String> {
     let wanted = match wanted {
         "" => std::env::var("NARROWS_LOG").unwrap_or_else(|_| "info".to_owned()),
-        wanted => wanted.to_owned(),
+        // Levels of modules alone would silence everything else.
+        wanted if wanted.split(',').any(is_level) => wanted.to_owned(),
+        wanted => format!("info,{wanted}"),
     };
     EnvFilter::try_new(wanted).map_err(|error| error.to_string())
 }

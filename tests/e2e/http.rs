@@ -276,3 +276,26 @@ fn no_scrape_is_refused_while_the_worker_process_is_replaced() {
     }
     assert!(scraping.join().expect("nobody was refused") > 10);
 }
+
+#[test]
+fn the_address_may_change_and_the_port_is_no_others() {
+    let narrows = start(&NarrowsConfig::in_front_of(free_port()));
+    let port = enable(&narrows);
+    let mut admin = narrows.admin();
+    for address in ["0.0.0.0", "127.0.0.1", "127.0.0.1;127.0.0.1"] {
+        for statement in
+            [format!("SET admin-restapi_address = '{address}'"), "LOAD ADMIN VARIABLES TO RUNTIME".to_owned()]
+        {
+            assert_eq!(admin.query(statement).error(), None);
+        }
+        assert!(admin.query("SHOW WARNINGS").text_rows().is_empty(), "{address}");
+        wait_until("it listens there", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+        assert_eq!(get(port, "/livez").status, 200, "{address}");
+    }
+    let set = format!("SET admin-restapi_port = {}", narrows.port());
+    assert_eq!(admin.query(set).error(), None);
+    assert_eq!(admin.query("LOAD ADMIN VARIABLES TO RUNTIME").error(), None);
+    let warning = admin.query("SHOW WARNINGS").text_rows().into_iter().flatten().flatten().last();
+    assert!(warning.is_some_and(|text| text.ends_with("is a port of mysql-interfaces")));
+    (0..20).for_each(|_| drop(narrows.client()));
+}

@@ -143,6 +143,8 @@ fn a_killed_writer(trio: &mut Trio) {
     println!("kill -9: another writer after {took:?}");
     assert!(took <= 2 * INTERVAL, "{took:?}");
     std::thread::sleep(Duration::from_secs(1));
+    // If the writer is the one that gives it the data, it is locked, and the third node takes its place.
+    scene.most_nodes = 3;
     scene.trio.start_again(old, true);
     returns_as_backup(scene, old, &[2013]);
 }
@@ -163,7 +165,7 @@ fn a_node_that_comes_and_goes(trio: &mut Trio) {
 /// Waits until the former writer is a backup writer, and not the writer; no write was lost, and none went to two nodes.
 fn returns_as_backup<'a>(scene: Scene<'a>, old: usize, allowed: &[u16]) -> &'a mut Trio {
     let name = scene.name;
-    let Scene { trio, ledger, .. } = scene;
+    let Scene { trio, ledger, most_nodes, .. } = scene;
     wait_until(&format!("{name}: the node is back"), || trio.nodes_in(2).contains(&old));
     std::thread::sleep(2 * INTERVAL);
     assert_ne!(trio.writer(), Some(old), "{name}: it took the role again");
@@ -172,6 +174,6 @@ fn returns_as_backup<'a>(scene: Scene<'a>, old: usize, allowed: &[u16]) -> &'a m
     let unexpected: Vec<_> = written.errors.iter().filter(|(code, _)| !allowed.contains(code)).collect();
     assert!(unexpected.is_empty(), "{name}: {unexpected:?}");
     assert_eq!((written.lost, &written.late), (0, &Vec::new()), "{name}");
-    assert_eq!(written.order.len(), 2, "{name}: {written}");
+    assert!((2..=most_nodes).contains(&written.order.len()), "{name}: {written}");
     trio
 }

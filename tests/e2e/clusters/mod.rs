@@ -25,6 +25,8 @@ struct Scene<'a> {
     begun: Instant,
     /// The writer at the beginning.
     writer: usize,
+    /// How many nodes may be written to, one after the other.
+    most_nodes: usize,
 }
 
 impl<'a> Scene<'a> {
@@ -34,7 +36,7 @@ impl<'a> Scene<'a> {
         let ledger = Ledger::begin(trio);
         std::thread::sleep(Duration::from_millis(500));
         let writer = trio.writer().expect("a healthy trio has a writer");
-        Scene { name, trio, ledger, begun: Instant::now(), writer }
+        Scene { name, trio, ledger, begun: Instant::now(), writer, most_nodes: 2 }
     }
 
     /// Marks the beginning of the fault: now.

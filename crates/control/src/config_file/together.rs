@@ -154,6 +154,13 @@ impl<'a> Together<'a> {
                 "mysql-eventslog_rate_limit is 1, so every statement is logged",
             ),
             (
+                variables.eventslog_stmt_parameters
+                    && variables.eventslog_line_format == "text"
+                    && variables.eventslog_buffer_history_size == 0,
+                "mysql-eventslog_stmt_parameters",
+                "lines of text have no parameters (mysql-eventslog_line_format)",
+            ),
+            (
                 variables.otlp_rate_limit > 0 && variables.otlp_endpoint.is_empty(),
                 "mysql-otlp_rate_limit",
                 "mysql-otlp_endpoint is empty",

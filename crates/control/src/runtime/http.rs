@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Duration;
 
 use narrows_proxy::rt::MailboxSender;
 use narrows_proxy::sockets::Sockets;
@@ -46,8 +47,38 @@ impl HttpListeners {
 
     /// Moves the listeners to where the variables say; returns remarks.
     pub fn follow(&mut self, store: &Store) -> Vec<String> {
-        let (interfaces, remarks) =
-            Interfaces::bind(interfaces(store), &self.interfaces, &*self.sockets, "admin-restapi_port");
+        let (wanted, mut remarks) = interfaces(store);
+        let (mut interfaces, mut failed) = self.bind(wanted.clone());
+        let has_gone = |current: &[String]| current.iter().any(|interface| !wanted.contains(interface));
+        if !failed.is_empty() && has_gone(&self.interfaces) {
+            // What has to go may have the same port.
+            let before = self.interfaces.clone();
+            self.listen(std::mem::take(&mut interfaces));
+            for _ in 0..TRIES {
+                std::thread::sleep(PAUSE);
+                (interfaces, failed) = self.bind(wanted.clone());
+                if failed.is_empty() {
+                    break;
+                }
+            }
+            if !failed.is_empty() {
+                // Better there than nowhere.
+                let mut all = wanted;
+                all.extend(before);
+                (interfaces, _) = self.bind(all);
+            }
+        }
+        self.listen(interfaces);
+        remarks.extend(failed);
+        remarks
+    }
+
+    fn bind(&self, wanted: Vec<String>) -> (Interfaces, Vec<String>) {
+        Interfaces::bind(wanted, &self.interfaces, &*self.sockets, "admin-restapi_port")
+    }
+
+    /// Listens on these, and on nothing else.
+    fn listen(&mut self, interfaces: Interfaces) {
         let gone = self.interfaces.iter().filter(|interface| !interfaces.wanted.contains(interface));
         gone.for_each(|interface| self.sockets.release(interface));
         for (interface, _) in &interfaces.new {
@@ -56,7 +87,6 @@ impl HttpListeners {
         self.interfaces.clone_from(&interfaces.wanted);
         // The thread exists; if it has ended, there is nothing to listen for.
         let _ = self.orders.send(HttpOrder::Listen(interfaces));
-        remarks
     }
 
     /// Applies the current variables to connections that begin from now on.
@@ -65,10 +95,10 @@ impl HttpListeners {
     }
 }
 
-/// The interfaces, none if it is off.
-fn interfaces(store: &Store) -> Vec<String> {
+/// The interfaces, none if it is off; and remarks about those that others of this process have.
+fn interfaces(store: &Store) -> (Vec<String>, Vec<String>) {
     if !is_on(store, "admin-restapi_enabled") {
-        return Vec::new();
+        return (Vec::new(), Vec::new());
     }
     let value = |name: &str| store.variable(name).unwrap_or_default();
     let (addresses, port) = (value("admin-restapi_address"), value("admin-restapi_port"));
@@ -80,8 +110,24 @@ fn interfaces(store: &Store) -> Vec<String> {
             interfaces.push(interface);
         }
     }
-    interfaces
+    // The kernel would let them share the port, and give each a part of the connections.
+    let taken = |name: &str| {
+        let others = value(name);
+        others.split(';').any(|other| other.trim().rsplit_once(':').is_some_and(|(_, known)| known == port))
+    };
+    match ["mysql-interfaces", "admin-mysql_ifaces"].into_iter().find(|name| taken(name)) {
+        Some(name) => {
+            (Vec::new(), vec![format!("no HTTP interface: admin-restapi_port {port} is a port of {name}")])
+        }
+        None => (interfaces, Vec::new()),
+    }
 }
+
+/// How often a port is tried that another listener of this process is about to leave.
+const TRIES: u32 = 20;
+
+/// The pause before each attempt.
+const PAUSE: Duration = Duration::from_millis(25);
 
 fn settings(store: &Store, tls: SharedTls) -> HttpSettings {
     HttpSettings { admin: admin::settings(store, tls), tls: is_on(store, "admin-restapi_tls") }

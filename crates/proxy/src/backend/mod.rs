@@ -297,13 +297,27 @@ impl ServerError {
     pub fn is_about_login(&self) -> bool {
         matches!(
             self.code,
-            1044 | 1045 | 1049 | 1130 | 1131 | 1132 | 1226 | 1251 | 1524 | 1698 | 1862 | 3118 | 4151
+            1044 | 1045
+                | 1049
+                | 1102
+                | 1130
+                | 1131
+                | 1132
+                | 1226
+                | 1251
+                | 1300
+                | 1524
+                | 1698
+                | 1862
+                | 3118
+                | 4151
         )
     }
 
     /// Whether it is about the schema, which only the client named.
     fn is_about_schema(&self) -> bool {
-        self.code == UNKNOWN_DATABASE
+        // Also: a wrong name (ER_WRONG_DB_NAME), and bytes that are no text (ER_INVALID_CHARACTER_STRING).
+        matches!(self.code, UNKNOWN_DATABASE | 1102 | 1300)
     }
 
     /// The error for the client of an account whose login a server refused.

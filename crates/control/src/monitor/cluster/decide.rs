@@ -82,8 +82,10 @@ pub enum Fitness {
 pub struct Decision {
     /// The role of each node.
     pub seats: BTreeMap<Address, Seat>,
-    /// Whether every node has been heard, so that writers keep their role.
+    /// Whether every node has been heard, or has had the time to be, so that writers keep their role.
     pub is_settled: bool,
+    /// When a node was heard for the first time.
+    pub begun: Option<Instant>,
     /// When time alone may change the decision.
     pub again: Option<Instant>,
 }
@@ -155,13 +157,21 @@ pub fn decide(max_writers: usize, members: &[Member], before: &Decision, now: In
     };
     let has_room = writers.len() < max_writers;
     let again = candidates.iter().filter_map(waits_until).min().filter(|_| has_room);
+    let is_heard = members.iter().any(|member| member.word.is_some());
+    let begun = before.begun.or(is_heard.then_some(now));
     let election = Election { max_writers, members, before, writers, now };
     Decision {
         seats: members.iter().map(|member| (member.address.clone(), election.seat(member))).collect(),
-        is_settled: before.is_settled
-            || (!members.is_empty() && members.iter().all(|member| member.word.is_some())),
+        is_settled: before.is_settled || is_settled(members, begun, now),
+        begun,
         again,
     }
+}
+
+/// Whether every node has been heard. One that refuses the monitor's account never is, so the others wait for a while only.
+fn is_settled(members: &[Member], begun: Option<Instant>, now: Instant) -> bool {
+    let all = !members.is_empty() && members.iter().all(|member| member.word.is_some());
+    all || begun.is_some_and(|begun| now >= begun + STEADY)
 }
 
 /// The nodes whose role differs. A node that was not there before has not changed.

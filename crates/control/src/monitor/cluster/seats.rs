@@ -122,7 +122,7 @@ impl Seats {
             let kind = ClusterKind::ALL.into_iter().find(|kind| row[0] == kind.name())?;
             let writers = HostgroupId(i32::try_from(row[1].as_i64()?).ok()?);
             let seats = row[3].as_array()?.iter().filter_map(|row| read_seat(row, now)).collect();
-            let decision = Decision { seats, is_settled: row[2].as_bool()?, again: None };
+            let decision = Decision { seats, is_settled: row[2].as_bool()?, begun: None, again: None };
             Some((ClusterId { kind, writers }, decision))
         };
         Seats { words: BTreeMap::new(), decisions: clusters.iter().filter_map(cluster).collect() }

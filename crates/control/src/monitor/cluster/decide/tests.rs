@@ -344,3 +344,11 @@ fn changes_are_told_once_with_what_the_node_was_before() {
     assert_eq!(changes(&before, &story.decision), []);
     assert_eq!(story.decision.seats[&address("a")].was, NodeRole::Writer);
 }
+
+#[test]
+fn a_node_that_refuses_the_monitor_does_not_keep_the_others_from_keeping_their_role() {
+    let mut story = Story::new(1, [1, 1, 1]);
+    story.says("a", Word::Writes).says("b", Word::Writes).after(60);
+    story.says("a", out()).says("a", Word::Writes);
+    assert_eq!((story.writers(), story.with(NodeRole::BackupWriter)), ("b".to_owned(), "ac".to_owned()));
+}

@@ -42,7 +42,7 @@ fn decision(roles: &[(&str, NodeRole, NodeRole)]) -> Decision {
         };
         (Address { hostname: (*hostname).to_owned(), port: 3306 }, seat)
     };
-    Decision { seats: roles.iter().map(seat).collect(), is_settled: true, again: None }
+    Decision { seats: roles.iter().map(seat).collect(), is_settled: true, begun: None, again: None }
 }
 
 fn places(rows: &[ServerRow]) -> Vec<String> {
