@@ -1,6 +1,7 @@
 //! The control plane: configuration in, snapshots for the data plane out.
 
 pub mod admin;
+pub mod calendar;
 pub mod command;
 pub mod config;
 pub mod config_file;

@@ -29,6 +29,11 @@ impl TraceParent {
         (is_valid && is_known).then_some(TraceParent { trace_id, span_id, is_sampled: flags & SAMPLED != 0 })
     }
 
+    /// The trace in hexadecimal digits.
+    pub fn trace_id_text(&self) -> String {
+        text(&self.trace_id)
+    }
+
     /// Finds it in a comment at the end or the beginning of a statement.
     pub fn of_comment(statement: &[u8]) -> Option<TraceParent> {
         // Few statements have one, and every statement is asked.
@@ -72,13 +77,13 @@ fn hex<const N: usize>(digits: &[u8]) -> Option<[u8; N]> {
     Some(bytes)
 }
 
+fn text(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 impl fmt::Display for TraceParent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("00-")?;
-        self.trace_id.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        f.write_str("-")?;
-        self.span_id.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
-        write!(f, "-{:02x}", u8::from(self.is_sampled))
+        write!(f, "00-{}-{}-{:02x}", text(&self.trace_id), text(&self.span_id), u8::from(self.is_sampled))
     }
 }
 

@@ -11,7 +11,7 @@ use super::sources::Source;
 type Floors = &'static [&'static [&'static str]];
 
 const CONTROL: Floors = &[
-    &["effect", "files", "listeners", "traces", "urgency"],
+    &["calendar", "effect", "files", "listeners", "traces", "urgency"],
     &["config", "query_log", "schema"],
     &["monitor"],
     &["variables"],

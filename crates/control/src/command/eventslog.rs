@@ -64,7 +64,8 @@ pub fn dump(runtime: &mut Runtime, store: &mut Store, places: DumpTarget) -> Res
     };
     if places.memory {
         let most = store.variable("mysql-eventslog_table_memory_size").and_then(|text| text.parse().ok());
-        runtime.events().add(records, most.unwrap_or_default());
+        let (events, most) = (runtime.events_mut(), most.unwrap_or_default());
+        records.into_iter().for_each(|record| events.add(record, most));
     }
     stored.map(|()| count)
 }

@@ -1,46 +1,16 @@
 //! The rows of `stats_mysql_query_events`, and of its history on disk.
 
-use std::collections::{HashSet, VecDeque};
 use std::time::SystemTime;
 
 use narrows_proxy::query_log::Record;
 use rusqlite::types::Value;
 
+use super::kept::Kept;
 use super::line::{micros, parameters};
 
-/// The records that `DUMP EVENTSLOG FROM BUFFER TO MEMORY` has moved, the oldest first. They become rows when a statement names
-/// the table.
-#[derive(Debug, Default)]
-pub struct Events {
-    records: VecDeque<(i64, Box<Record>)>,
-    bytes: usize,
-    last_id: i64,
-}
-
-impl Events {
-    /// Adds records; then those beyond the last `most` are dropped.
-    pub fn add(&mut self, records: impl IntoIterator<Item = Box<Record>>, most: usize) {
-        for record in records {
-            self.last_id += 1;
-            self.bytes += record.bytes();
-            self.records.push_back((self.last_id, record));
-            while self.records.len() > most || self.bytes > MOST_BYTES {
-                let Some((_, oldest)) = self.records.pop_front() else { break };
-                self.bytes -= oldest.bytes();
-            }
-        }
-    }
-
-    /// The rows of the table.
-    pub fn rows(&self) -> Vec<Vec<Value>> {
-        self.records.iter().map(|(id, record)| row(Value::Integer(*id), record)).collect()
-    }
-
-    /// Drops the records that have no row any more.
-    pub fn keep(&mut self, ids: &HashSet<i64>) {
-        self.records.retain(|(id, _)| ids.contains(id));
-        self.bytes = self.records.iter().map(|(_, record)| record.bytes()).sum();
-    }
+/// The rows of `stats_mysql_query_events`.
+pub fn rows(kept: &Kept) -> Vec<Vec<Value>> {
+    kept.iter().map(|(id, record)| row(Value::Integer(id), record)).collect()
 }
 
 /// A row with this id.
@@ -82,6 +52,3 @@ fn event_type(event: &str) -> i64 {
         _ => 0,
     }
 }
-
-/// The most that all records may take.
-const MOST_BYTES: usize = 256 << 20;

@@ -1,54 +1,50 @@
-//! The records that `DUMP EVENTSLOG` takes: the last ones, within limits of number and bytes.
+//! Records in memory: the last ones, within limits of number and bytes. The writer keeps those that `DUMP EVENTSLOG` takes, and
+//! the control thread those that have become rows of `stats_mysql_query_events`.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 
 use narrows_proxy::query_log::Record;
 
-/// The last records.
+/// The last records, each with its number.
 #[derive(Debug, Default)]
 pub struct Kept {
-    records: VecDeque<Box<Record>>,
+    records: VecDeque<(i64, Box<Record>)>,
     bytes: usize,
-    most: usize,
-    longest_text: usize,
+    last_id: i64,
 }
 
 impl Kept {
-    /// From now on it keeps so many, with so many bytes of text each.
-    pub fn limit(&mut self, most: usize, longest_text: usize) {
-        (self.most, self.longest_text) = (most, longest_text);
-        self.shrink();
+    /// Keeps one more, and the last `most` of all.
+    pub fn add(&mut self, record: Box<Record>, most: usize) {
+        self.last_id += 1;
+        self.bytes += record.bytes();
+        self.records.push_back((self.last_id, record));
+        self.shrink(most);
     }
 
-    /// Keeps one more, in place of the oldest if necessary.
-    pub fn add(&mut self, mut record: Box<Record>) {
-        if self.most == 0 {
-            return;
+    /// Keeps the last `most`.
+    pub fn shrink(&mut self, most: usize) {
+        while self.records.len() > most || self.bytes > MOST_BYTES {
+            let Some((_, oldest)) = self.records.pop_front() else { return };
+            self.bytes -= oldest.bytes();
         }
-        record.query.truncate(self.longest_text);
-        record.query.shrink_to_fit();
-        record.values.take_if(|values| values.argument.len() > self.longest_text);
-        self.bytes += record.bytes();
-        self.records.push_back(record);
-        self.shrink();
+    }
+
+    /// All of them with their numbers, the oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = (i64, &Record)> {
+        self.records.iter().map(|(id, record)| (*id, &**record))
     }
 
     /// Takes all of them, the oldest first.
     pub fn take(&mut self) -> VecDeque<Box<Record>> {
         self.bytes = 0;
-        std::mem::take(&mut self.records)
+        std::mem::take(&mut self.records).into_iter().map(|(_, record)| record).collect()
     }
 
-    /// Keeps again what was taken.
-    pub fn put_back(&mut self, records: VecDeque<Box<Record>>) {
-        records.into_iter().for_each(|record| self.add(record));
-    }
-
-    fn shrink(&mut self) {
-        while self.records.len() > self.most || self.bytes > MOST_BYTES {
-            let Some(oldest) = self.records.pop_front() else { return };
-            self.bytes -= oldest.bytes();
-        }
+    /// Drops those whose number is not among `ids`.
+    pub fn retain(&mut self, ids: &HashSet<i64>) {
+        self.records.retain(|(id, _)| ids.contains(id));
+        self.bytes = self.records.iter().map(|(_, record)| record.bytes()).sum();
     }
 }
 

@@ -3,8 +3,10 @@
 use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use narrows_proxy::query_log::{BoundValues, Record, Trace};
+use narrows_proxy::query_log::{BoundValues, Record};
 use serde_json::{Value, json};
+
+use crate::calendar::date_and_time;
 
 /// A line without its end.
 pub fn line(record: &Record, is_text: bool) -> String {
@@ -40,7 +42,7 @@ fn object(record: &Record) -> Value {
         ("client_stmt_id", Some(record.statement_id).filter(|id| *id != 0).map(Value::from)),
         ("parameters", record.values.as_ref().map(parameters)),
         ("retries", Some(record.retries).filter(|retries| *retries > 0).map(Value::from)),
-        ("trace_id", record.trace.map(|trace| Value::from(trace_id(&trace)))),
+        ("trace_id", record.trace.map(|trace| Value::from(trace.own.trace_id_text()))),
     ];
     for (name, value) in known {
         if let (Some(value), Some(line)) = (value, line.as_object_mut()) {
@@ -60,15 +62,6 @@ pub fn parameters(values: &BoundValues) -> Value {
 
 fn lossy(text: &[u8]) -> Value {
     Value::from(String::from_utf8_lossy(text))
-}
-
-/// The number of a trace in hexadecimal digits.
-fn trace_id(trace: &Trace) -> String {
-    trace.own.trace_id.iter().fold(String::with_capacity(32), |mut text, byte| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// One line of text. Line ends and other control characters of the statement are escaped.
@@ -125,23 +118,8 @@ fn whole_micros(time: Duration) -> u64 {
 /// `YYYY-MM-DD hh:mm:ss.uuuuuu` in UTC.
 fn date(time: SystemTime) -> String {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (days, seconds) = (since.as_secs() / 86_400, since.as_secs() % 86_400);
-    // Days from 0000-03-01, in eras of 400 years, so that the leap day is the last day of its year.
-    let days = days + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!(
-        "{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02}.{:06}",
-        seconds / 3_600,
-        seconds / 60 % 60,
-        seconds % 60,
-        since.subsec_micros()
-    )
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    format!("{}.{:06}", date_and_time(seconds), since.subsec_micros())
 }
 
 #[cfg(test)]

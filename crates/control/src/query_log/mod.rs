@@ -2,7 +2,7 @@
 
 pub mod events;
 mod files;
-mod kept;
+pub mod kept;
 mod line;
 mod sockets;
 
@@ -80,7 +80,7 @@ impl Writer {
                             tracing::info!(lost, "the query log has other settings");
                         }
                         self.traces.configure(&settings.collector);
-                        self.kept.limit(settings.kept, settings.kept_text);
+                        self.kept.shrink(settings.kept);
                         self.settings = Some(settings);
                     }
                 }
@@ -98,7 +98,7 @@ impl Writer {
                     self.take(&intake);
                     // Nobody waits any more.
                     if let Err(untaken) = taker.send(self.kept.take()) {
-                        self.kept.put_back(untaken.0);
+                        untaken.0.into_iter().for_each(|record| self.keep(record));
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => self.flush(),
@@ -121,9 +121,18 @@ impl Writer {
                 self.traces.offer(record.clone());
             }
             self.write(&record);
-            self.kept.add(record);
+            self.keep(record);
         }
         intake.count_dropped(std::mem::take(&mut self.lost));
+    }
+
+    /// Keeps a record for `DUMP EVENTSLOG`, with the beginning of a long text.
+    fn keep(&mut self, mut record: Box<Record>) {
+        let Some(settings) = self.settings.as_ref().filter(|settings| settings.kept > 0) else { return };
+        record.query.truncate(settings.kept_text);
+        record.query.shrink_to_fit();
+        record.values.take_if(|values| values.argument.len() > settings.kept_text);
+        self.kept.add(record, settings.kept);
     }
 
     fn write(&mut self, record: &Record) {

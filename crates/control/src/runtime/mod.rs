@@ -30,7 +30,7 @@ use crate::monitor::health::Health;
 use crate::monitor::log::CheckCounts;
 use crate::monitor::placement::Known;
 use crate::monitor::plan::{Address, MonitorLogin, Plan};
-use crate::query_log::events::Events;
+use crate::query_log::kept::Kept;
 use crate::store::Store;
 pub use admin::{AdminListeners, BeginError};
 pub use http::HttpListeners;
@@ -52,7 +52,7 @@ pub struct Runtime {
     datadir: PathBuf,
     query_log: QueryLog,
     /// The rows of `stats_mysql_query_events`.
-    events: Events,
+    events: Kept,
     sockets: Arc<dyn Sockets>,
     keep: Option<Keep>,
     on_pulse: OnPulse,
@@ -106,7 +106,7 @@ impl Runtime {
             http,
             datadir: begun.datadir,
             query_log: begun.query_log,
-            events: Events::default(),
+            events: Kept::default(),
             sockets: begun.sockets,
             keep: begun.keep,
             on_pulse: begun.on_pulse,
@@ -205,14 +205,14 @@ impl Runtime {
         &self.query_log
     }
 
-    /// The rows of `stats_mysql_query_events`.
-    pub fn events(&mut self) -> &mut Events {
-        &mut self.events
+    /// The records that are rows of `stats_mysql_query_events`.
+    pub fn events(&self) -> &Kept {
+        &self.events
     }
 
-    /// The same, to be read.
-    pub fn dumped_events(&self) -> &Events {
-        &self.events
+    /// The same, to be changed.
+    pub fn events_mut(&mut self) -> &mut Kept {
+        &mut self.events
     }
 
     /// Makes the query log continue in a new file.

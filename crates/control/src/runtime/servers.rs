@@ -80,9 +80,9 @@ impl Servers {
             self.latencies_us.retain(|address, _| is_known(address));
             self.changes.retain(|(address, _), _| is_known(address));
         }
-        let anew =
+        let is_outdated =
             module == Module::MysqlServers || before.writer_is_also_reader != settings.writer_is_also_reader;
-        let mut placement = if anew { self.place(rows, settings) } else { self.placement.clone() };
+        let mut placement = if is_outdated { self.place(rows, settings) } else { self.placement.clone() };
         let is_checked = settings.enabled && self.monitor.is_some();
         if is_checked || !self.known.seats.is_empty() {
             let changed = placement.seat(&mut self.known, rows, Instant::now());

@@ -17,6 +17,7 @@ use narrows_proxy::stats::Observer;
 use crate::admin::question::{GiveBack, Taken};
 use crate::admin::reply::Reply;
 use crate::admin::statement::names;
+use crate::query_log::events;
 use crate::runtime::Runtime;
 use crate::schema::cells::Row;
 use crate::store::{Refusal, Store};
@@ -54,7 +55,7 @@ const TABLES: &[Table] = &[
     reset("stats_mysql_connection_pool_reset", |observer| (traffic::pool(observer, RESET), not_given_back())),
     copy("stats_mysql_query_digest", |_, observer| traffic::digests(observer)),
     reset("stats_mysql_query_digest_reset", traffic::taken_digests),
-    copy("stats_mysql_query_events", |sources, _| sources.runtime.dumped_events().rows()),
+    copy("stats_mysql_query_events", |sources, _| events::rows(sources.runtime.events())),
     copy("stats_mysql_query_rules", |_, observer| traffic::rules(observer)),
     copy("stats_mysql_commands_counters", |_, observer| traffic::commands(observer)),
     copy("stats_mysql_users", |_, observer| traffic::users(observer)),
@@ -129,7 +130,7 @@ pub fn empty(store: &mut Store, runtime: &mut Runtime, sql: &str) {
         && !reads(sql)
         && let Ok(ids) = store.event_ids()
     {
-        runtime.events().keep(&ids);
+        runtime.events_mut().retain(&ids);
     }
     for table in LARGE.iter().filter(|table| named.iter().any(|name| name == *table)) {
         // What cannot be emptied is filled again the next time.

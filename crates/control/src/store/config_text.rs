@@ -6,9 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rusqlite::types::Value;
 
 use super::answer::Refusal;
-use super::functions::date_and_time;
 use super::reading::cells_where;
 use super::{Store, variables};
+use crate::calendar::date_and_time;
 use crate::config::tables::SECTIONS_STORED_ONLY;
 use crate::schema::Module;
 use crate::schema::{self, Database};

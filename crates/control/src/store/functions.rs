@@ -3,6 +3,8 @@
 use narrows_wire::auth::{NONCE_LENGTH, caching_sha2, native, nonce_from};
 use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::types::ValueRef;
+
+use crate::calendar::date_and_time;
 use rusqlite::{Connection, Result};
 
 /// Adds the functions to `connection`.
@@ -81,22 +83,6 @@ fn from_unixtime(context: &Context<'_>) -> Result<Option<String>> {
 fn whole(seconds: f64) -> Option<i64> {
     // Larger numbers are not valid times, and the conversion of smaller ones is exact.
     (seconds.abs() < 1e15).then(|| seconds.floor() as i64)
-}
-
-/// `YYYY-MM-DD hh:mm:ss` in UTC.
-pub fn date_and_time(seconds: i64) -> String {
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Years are counted from the first of March of the year 0, so that the leap day is the last day of its year.
-    let days = days + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    let year = year + era * 400 + next_year;
-    let (hour, minute) = (second / 3600, second / 60 % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60)
 }
 
 #[cfg(test)]

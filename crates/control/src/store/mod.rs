@@ -41,7 +41,6 @@ use rusqlite::types::Value;
 use crate::urgency::Urgency;
 use crate::variables::Variable;
 
-pub use self::functions::date_and_time;
 pub use answer::{Answer, Refusal, ResultSet, Warning};
 pub use checksum::Checksum;
 use execute::{Access, GuardedConnection};

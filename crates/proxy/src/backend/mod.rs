@@ -295,23 +295,7 @@ impl ServerError {
 
     /// Whether the error is about the account or the schema of the login, and not about the server's health.
     pub fn is_about_login(&self) -> bool {
-        matches!(
-            self.code,
-            1044 | 1045
-                | 1049
-                | 1102
-                | 1130
-                | 1131
-                | 1132
-                | 1226
-                | 1251
-                | 1300
-                | 1524
-                | 1698
-                | 1862
-                | 3118
-                | 4151
-        )
+        ABOUT_LOGIN.contains(&self.code)
     }
 
     /// Whether it is about the schema, which only the client named.
@@ -329,6 +313,10 @@ impl ServerError {
         }
     }
 }
+
+/// Errors about the account or the schema of a login.
+const ABOUT_LOGIN: [u16; 15] =
+    [1044, 1045, 1049, 1102, 1130, 1131, 1132, 1226, 1251, 1300, 1524, 1698, 1862, 3118, 4151];
 
 /// `ER_BAD_DB_ERROR`.
 const UNKNOWN_DATABASE: u16 = 1049;

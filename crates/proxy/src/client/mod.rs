@@ -101,12 +101,10 @@ pub async fn accept(
     let variables = &snapshot.variables;
     let hosts = &worker.peers.client_hosts;
     let mut peer = stream.peer();
-    let began = Instant::now();
     let log_in = log_in(worker, &snapshot, stream, admission, &mut peer, *restored);
     let login = timeout(variables.connect_timeout_client, log_in);
     match login.await.unwrap_or(Err(LoginError::Timeout)) {
-        Ok(mut client) => {
-            client.login_time = began.elapsed();
+        Ok(client) => {
             if client.restored.is_none() {
                 hosts.succeeded(variables, &peer.0);
                 worker.counters.borrow_mut().logins += 1;
@@ -156,6 +154,7 @@ async fn log_in(
     peer: &mut (String, u16),
     restored: RestoredClient,
 ) -> Result<LoggedIn, LoginError> {
+    let began = Instant::now();
     stream.set_keepalive(snapshot.variables.tcp_keepalive());
     let SentGreeting { id, nonce, offered } = match restored.sent_greeting {
         Some(sent) => sent,
@@ -204,7 +203,7 @@ async fn log_in(
         stream = stream.with_compression(algorithm, End::Server, early.filled()).map_err(ReadError::Io)?;
     }
     let (peer, restored) = (peer.clone(), restored.session);
-    let login_time = Duration::ZERO;
+    let login_time = began.elapsed();
     Ok(LoggedIn { stream, input, id, account, want, capabilities, state, nonce, peer, login_time, restored })
 }
 

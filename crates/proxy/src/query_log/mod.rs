@@ -226,42 +226,11 @@ const MOST_BYTES: usize = 32 << 20;
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
-
     use super::*;
-    use crate::rows::HostgroupId;
     use crate::rt::Instant;
 
     fn record(query: usize) -> Box<Record> {
-        Box::new(Record {
-            event: "COM_QUERY",
-            thread_id: 1,
-            username: String::new(),
-            schemaname: Vec::new(),
-            client: String::new(),
-            digest: None,
-            query: vec![b'x'; query],
-            values: None,
-            statement_id: 0,
-            hostgroup: HostgroupId(0),
-            server: None,
-            family: None,
-            began: SystemTime::UNIX_EPOCH,
-            arrived: Instant::now(),
-            duration: Duration::ZERO,
-            phases: Phases::default(),
-            login: None,
-            retries: 0,
-            rows_affected: None,
-            last_insert_id: 0,
-            rows_sent: None,
-            bytes_sent: 0,
-            error: None,
-            error_text: Vec::new(),
-            is_logged: true,
-            if_slow: false,
-            trace: None,
-        })
+        Box::new(Record::new("COM_QUERY", vec![b'x'; query], Instant::now()))
     }
 
     #[test]

@@ -69,6 +69,39 @@ pub struct Record {
 }
 
 impl Record {
+    /// A statement that has arrived, of nobody yet and without an outcome.
+    pub fn new(event: &'static str, query: Vec<u8>, arrived: Instant) -> Record {
+        Record {
+            event,
+            thread_id: 0,
+            username: String::new(),
+            schemaname: Vec::new(),
+            client: String::new(),
+            digest: None,
+            query,
+            values: None,
+            statement_id: 0,
+            hostgroup: HostgroupId(-1),
+            server: None,
+            family: None,
+            began: SystemTime::now() - arrived.elapsed(),
+            arrived,
+            duration: Duration::ZERO,
+            phases: Phases::default(),
+            login: None,
+            retries: 0,
+            rows_affected: None,
+            last_insert_id: 0,
+            rows_sent: None,
+            bytes_sent: 0,
+            error: None,
+            error_text: Vec::new(),
+            is_logged: false,
+            if_slow: false,
+            trace: None,
+        }
+    }
+
     /// Bytes that it takes.
     pub fn bytes(&self) -> usize {
         let values = self.values.as_ref().map_or(0, |values| values.argument.len() + values.types.len());

@@ -320,7 +320,7 @@ impl Caching {
 
 /// Whether the query log gets an entry for a statement.
 pub(crate) fn is_logged(variables: &Variables, output: &RuleOutput) -> bool {
-    query_log::is_wanted(variables) && output.log.unwrap_or(variables.eventslog_default_log)
+    output.log.unwrap_or(variables.eventslog_default_log) && query_log::is_wanted(variables)
 }
 
 /// Whether statements may be traced.

@@ -1,7 +1,7 @@
 //! A statement's record for the query log and for traces: created when the statement arrives, filled in while it runs, and queued
 //! when it has ended.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use narrows_sql::TraceParent;
 use narrows_wire::query::{NO_ATTRIBUTES, attribute_text, with_attribute};
@@ -10,7 +10,6 @@ use narrows_wire::{Capabilities, Command, Errno};
 use super::Session;
 use super::execute::framed_query;
 use super::job::Job;
-use super::job::NOWHERE;
 use super::outcome::Outcome;
 use super::request::Request;
 use crate::backend::Backend;
@@ -96,35 +95,13 @@ impl Session {
     fn new_record(&self, command: Command, query: Vec<u8>, digest: Option<u64>) -> Box<Record> {
         let snapshot = self.snapshot();
         let digest = digest.or_else(|| self.digest(&query, &snapshot.variables));
-        let arrived = self.handle.since();
         Box::new(Record {
-            event: command.name(),
             thread_id: self.handle.id,
             username: self.want.account.row.username.clone(),
             schemaname: self.data.state.schema.as_deref().unwrap_or_default().to_vec(),
             client: format!("{}:{}", self.handle.peer.0, self.handle.peer.1),
             digest,
-            query,
-            values: None,
-            statement_id: 0,
-            hostgroup: NOWHERE,
-            server: None,
-            family: None,
-            began: SystemTime::now() - arrived.elapsed(),
-            arrived,
-            duration: Duration::ZERO,
-            phases: Phases::default(),
-            login: None,
-            retries: 0,
-            rows_affected: None,
-            last_insert_id: 0,
-            rows_sent: None,
-            bytes_sent: 0,
-            error: None,
-            error_text: Vec::new(),
-            is_logged: false,
-            if_slow: false,
-            trace: None,
+            ..Record::new(command.name(), query, self.handle.since())
         })
     }
 

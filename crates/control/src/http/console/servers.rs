@@ -7,7 +7,7 @@ use super::html::Html;
 use super::layout::{ConsolePage, for_administrators};
 use super::units::{bytes, grouped, microseconds};
 use super::viewer::{Listing, Trouble, Viewer};
-use crate::store::date_and_time;
+use crate::calendar::date_and_time;
 
 /// The page.
 ///

@@ -1,7 +1,7 @@
 //! The time that the history page shows: how far back, from which table, and what stands at its axis.
 
 use super::fields::Fields;
-use crate::store::date_and_time;
+use crate::calendar::date_and_time;
 
 /// A choice of the page.
 #[derive(Debug, Clone, Copy)]
