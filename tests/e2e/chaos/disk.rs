@@ -11,7 +11,7 @@ use narrows_testkit::{Login, Narrows, RawClient, wait_until, workers_and_keepers
 use rustix::process::{Pid, Resource, getrlimit, prlimit};
 
 use super::load::{Failure, What};
-use super::processes::{Idle, lost_by_a_kill, upgrade};
+use super::processes::{Idle, excuse_of_a_kill, upgrade};
 use super::report::{Excuse, Report, Times};
 use super::servers::recovered;
 use super::{Scene, short_or_long};
@@ -75,7 +75,7 @@ pub fn fill(scene: &mut Scene, report: &mut Report) {
         let mut excuses =
             vec![Excuse { during: (from, full_until + Duration::from_secs(1)), covers: cannot_be_stored }];
         if is_killed || is_upgraded {
-            excuses.push(Excuse { during: (kill_from, full_until), covers: lost_by_a_kill });
+            excuses.push(excuse_of_a_kill(kill_from));
         }
         scene.leave_former_processes(load);
         defects.extend(stores_again(scene, &saved, &save));

@@ -117,9 +117,7 @@ impl Killing {
         if open > 0 {
             defects.push(format!("{open} clients with transactions or prepared statements are not closed"));
         }
-        // A closed client notices at its next statement.
-        let excuse = Excuse { during: (from, Instant::now() + SOON / 2), covers: lost_by_a_kill };
-        Killing { excuse, defects }
+        Killing { excuse: excuse_of_a_kill(from), defects }
     }
 
     fn all(kills: Vec<Killing>) -> Times {
@@ -169,9 +167,15 @@ impl Idle {
     }
 }
 
+/// What clients may see of worker processes that were killed or upgraded from `from` until now. A closed client notices
+/// at its next statement, which may be a while away.
+pub fn excuse_of_a_kill(from: Instant) -> Excuse {
+    Excuse { during: (from, Instant::now() + SOON / 2), covers: lost_by_a_kill }
+}
+
 /// Clients that wait for a write, have sent a statement other than a read, are in a transaction, have prepared
 /// statements, have part of an answer, or are administrators are closed.
-pub fn lost_by_a_kill(failure: &Failure) -> bool {
+fn lost_by_a_kill(failure: &Failure) -> bool {
     failure.what != What::Read && is_lost(failure)
 }
 
