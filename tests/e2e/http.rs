@@ -228,7 +228,7 @@ fn hostile_clients_are_cut_off_and_hold_up_nobody() {
         let _ = stream.read_to_end(&mut Vec::new());
         assert!(began.elapsed() < Duration::from_secs(30));
     }
-    // Clients that stall have all places, for a limited time: the next one is served after it.
+    // More clients that stall than there are places.
     let stalled: Vec<TcpStream> = (0..100)
         .map(|_| {
             let mut stream = connect(port);
@@ -237,6 +237,11 @@ fn hostile_clients_are_cut_off_and_hold_up_nobody() {
         })
         .collect();
     assert_eq!(get(port, "/livez").status, 200);
+    // The ones that have been silent for longest have made room, and the others have not lost their time.
+    let mut last = stalled.last().expect("a client");
+    last.set_nonblocking(true).expect("a setting");
+    let error = last.read(&mut [0]).expect_err("it is neither answered nor closed");
+    assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock);
     drop(stalled);
     // Clients that do not read.
     let deaf: Vec<TcpStream> = (0..20)

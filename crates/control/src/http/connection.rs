@@ -14,31 +14,50 @@ use tokio_rustls::TlsAcceptor;
 
 use super::console::Console;
 use super::peer::Peer;
+use super::places::Place;
 use super::routes;
 
 /// Serves a connection to its end.
-pub async fn serve(console: Rc<Console>, socket: Socket) {
+pub async fn serve(console: Rc<Console>, socket: Socket, place: Place) {
     let (host, port) = socket.peer();
-    let peer = Rc::new(Peer { host, port, is_local: socket.is_local() });
-    match socket {
-        Socket::Tcp(stream) => begin(console, peer, stream).await,
-        Socket::Unix(stream) => begin(console, peer, stream).await,
+    let peer = Peer { host, port, is_local: socket.is_local() };
+    let conversation = async {
+        match socket {
+            Socket::Tcp(stream) => begin(&console, &peer, &place, stream).await,
+            Socket::Unix(stream) => begin(&console, &peer, &place, stream).await,
+        }
+    };
+    select! {
+        () = conversation => {}
+        () = place.lost() => console.server.refused(&peer, "it asked nothing, and another client needs its place"),
     }
 }
 
-async fn begin<S: AsyncRead + AsyncWrite + Unpin>(console: Rc<Console>, peer: Rc<Peer>, stream: S) {
-    let Some(config) = console.server.tls() else { return converse(console, peer, stream).await };
+async fn begin<S: AsyncRead + AsyncWrite + Unpin>(
+    console: &Rc<Console>,
+    peer: &Peer,
+    place: &Place,
+    stream: S,
+) {
+    let Some(config) = console.server.tls() else { return converse(console, peer, place, stream).await };
     match timeout(HEAD_TIME, TlsAcceptor::from(config).accept(stream)).await {
-        Ok(Ok(stream)) => converse(console, peer, stream).await,
-        Ok(Err(error)) => console.server.refused(&peer, &error.to_string()),
-        Err(_) => console.server.refused(&peer, "no TLS handshake in time"),
+        Ok(Ok(stream)) => converse(console, peer, place, stream).await,
+        Ok(Err(error)) => console.server.refused(peer, &error.to_string()),
+        Err(_) => console.server.refused(peer, "no TLS handshake in time"),
     }
 }
 
-async fn converse<S: AsyncRead + AsyncWrite + Unpin>(console: Rc<Console>, peer: Rc<Peer>, stream: S) {
-    let service = service_fn(move |request| {
-        let (console, peer) = (Rc::clone(&console), Rc::clone(&peer));
-        async move { Ok::<_, Infallible>(routes::answer(&console, &peer, request).await) }
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    console: &Rc<Console>,
+    peer: &Peer,
+    place: &Place,
+    stream: S,
+) {
+    let service = service_fn(|request| async {
+        place.answering();
+        let answer = routes::answer(console, peer, request).await;
+        place.answered();
+        Ok::<_, Infallible>(answer)
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -1,14 +1,14 @@
 //! The thread that serves HTTP, and its listeners.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use narrows_proxy::rt::{self, Listener, MailboxReceiver, MailboxSender, Semaphore, sleep, spawn_local};
+use narrows_proxy::rt::{self, Listener, MailboxReceiver, MailboxSender, sleep, spawn_local};
 
 use super::connection;
 use super::console::Console;
+use super::places::Places;
 use super::server::Server;
 use super::settings::HttpSettings;
 use crate::admin::request::Request;
@@ -25,7 +25,7 @@ pub enum HttpOrder {
 
 struct Entrance {
     console: Rc<Console>,
-    places: Arc<Semaphore>,
+    places: Rc<Places>,
     listeners: Listeners,
 }
 
@@ -39,17 +39,13 @@ impl Entrance {
         }
     }
 
-    /// Further clients wait in the kernel's queue while all places are taken.
+    /// One client waits for a place, and others in the kernel's queue, while all are taken by requests.
     async fn accept(self: Rc<Entrance>, listener: Listener) {
         loop {
-            let place = Arc::clone(&self.places).acquire_owned().await;
             match listener.accept().await {
                 Ok(socket) => {
-                    let console = Rc::clone(&self.console);
-                    spawn_local(async move {
-                        connection::serve(console, socket).await;
-                        drop(place);
-                    });
+                    let place = self.places.take().await;
+                    spawn_local(connection::serve(Rc::clone(&self.console), socket, place));
                 }
                 Err(error) => {
                     // Usually file descriptors have run out.
@@ -83,7 +79,7 @@ where
 async fn obey(server: Server, mut mailbox: MailboxReceiver<HttpOrder>) {
     let entrance = Rc::new(Entrance {
         console: Console::new(Rc::new(server)),
-        places: Arc::new(Semaphore::new(MOST_CLIENTS)),
+        places: Places::new(MOST_CLIENTS),
         listeners: Listeners::default(),
     });
     while let Some(order) = mailbox.recv().await {

@@ -9,6 +9,7 @@ pub mod listener;
 mod login;
 mod openmetrics;
 mod peer;
+mod places;
 mod routes;
 mod same_origin;
 mod server;
