@@ -1,5 +1,6 @@
 //! The command line: the flags known from ProxySQL, and Narrows' own subcommands.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -44,6 +45,15 @@ pub enum Verb {
     Worker {
         /// Its data folder, shown in process lists; the supervisor sends everything that matters
         datadir: Option<PathBuf>,
+    },
+    /// Become a program of the scheduler; only the scheduler starts this
+    #[command(hide = true)]
+    RunJob {
+        /// The process with the scheduler; its end is the program's end
+        scheduler: u32,
+        /// The program and its arguments
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        program: Vec<OsString>,
     },
     /// Remove a temporary folder of init when its process has ended; only init starts this
     #[command(hide = true)]

@@ -16,10 +16,12 @@ mod line;
 mod log;
 mod manual;
 mod one_line;
+mod orphans;
 mod password;
 mod ping;
 mod reason;
 mod resources;
+mod run_job;
 mod sandbox;
 mod serve;
 mod signals;
@@ -62,6 +64,7 @@ fn act(cli: Cli) -> anyhow::Result<ExitCode> {
         Some(Verb::Check(args)) => return check::run(&args),
         Some(Verb::ConnectSpeed(args)) => return connect_speed::run(&args),
         Some(Verb::Worker { .. }) => return serve::as_worker(),
+        Some(Verb::RunJob { scheduler, program }) => return run_job::run(scheduler, &program),
         None if !cli.run.version => return run(&cli.run),
         Some(Verb::Import(args)) => import::run(*args)?,
         Some(Verb::GenerateDocs { folder }) => generate_docs(&folder)?,
@@ -121,6 +124,7 @@ fn run(flags: &Run) -> anyhow::Result<ExitCode> {
     for flag in flags.without_effect() {
         warn!(flag, "has no effect in this version");
     }
+    orphans::reap();
     if flags.no_supervisor {
         let _lock = Lock::take(&launch.datadir)?;
         return serve::alone(&launch, log);

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use narrows_control::control::{self, Beginning, Handle};
+use narrows_control::holds::Holds;
 use narrows_control::monitor::placement::Known;
 use narrows_control::runtime::{Begun, End, Keep, Process, as_known};
 use narrows_control::store::{Frozen, Store};
@@ -32,8 +33,8 @@ use crate::line::{Leaving, Line, Order};
 use crate::log::Log;
 use crate::resources::{give_back_memory, keep_memory_private, raise_open_files_limit, warn_of_few_files};
 use crate::signals::{self, Signals, Wanted};
-use crate::supervisor::AGAIN;
 use crate::supervisor::channel::{Channel, Received, Stance, ToSupervisor, ToWorker};
+use crate::supervisor::{AGAIN, THIS_PROGRAM};
 
 /// Serves as the only process until it is stopped.
 ///
@@ -152,6 +153,7 @@ struct Serving {
     plane: DataPlane,
     rows: Rows,
     known: Known,
+    holds: Holds,
 }
 
 impl Server<'_> {
@@ -169,7 +171,7 @@ impl Server<'_> {
                 None => return Ok(End::Now),
             },
         };
-        let Serving { store, mut plane, rows, known } = serving;
+        let Serving { store, mut plane, rows, known, holds } = serving;
         plane.log_queries_to(query_log.clone());
         let finishing = query_log.clone();
         self.heart.follow(Some(plane.pulse()));
@@ -183,9 +185,11 @@ impl Server<'_> {
                 plane,
                 rows,
                 known,
+                holds,
                 sockets: self.sockets(),
                 keep: self.keep(),
                 datadir: self.launch.datadir.clone(),
+                job_starter: Some(THIS_PROGRAM.into()),
                 query_log,
                 on_pulse: Box::new(move |pulse| heart.follow(pulse)),
                 set_log_levels: Box::new(move |levels| log.set_levels(levels)),
@@ -230,7 +234,7 @@ impl Server<'_> {
         let known = Known::default();
         let as_known = as_known(&rows, store.variables(), &known, self.launch.monitoring());
         let plane = DataPlane::start_with(as_known, self.sockets(), Listening::On)?;
-        Ok(Serving { store, plane, rows, known })
+        Ok(Serving { store, plane, rows, known, holds: Holds::default() })
     }
 
     /// Prepares everything but the sockets, waits for its turn, and serves; the databases are opened only after that.
@@ -243,7 +247,7 @@ impl Server<'_> {
     ) -> anyhow::Result<Option<Serving>> {
         let mut rows = frozen.rows().clone();
         rows.tls = self.keys(frozen.variables(), &rows)?;
-        let known = frozen.known().clone();
+        let (known, mut holds) = (frozen.known().clone(), frozen.holds().clone());
         let as_known = as_known(&rows, frozen.variables(), &known, self.launch.monitoring());
         let mut plane = DataPlane::start_with(as_known, self.sockets(), Listening::Paused)?;
         self.tell(&ToSupervisor::Ready);
@@ -252,6 +256,8 @@ impl Server<'_> {
             return Ok(None);
         }
         plane.log_queries_to(query_log.clone());
+        // Before the first client.
+        holds.put_into_force(&plane.observer());
         let transfers = self.begin_transfers(&plane.receiver());
         plane.resume()?;
         self.heart.follow(Some(plane.pulse()));
@@ -264,7 +270,7 @@ impl Server<'_> {
             Heard::Stop => return Ok(None),
         }
         let store = self.open_store(frozen, signals).await;
-        Ok(store.map(|store| Serving { store, plane, rows, known }))
+        Ok(store.map(|store| Serving { store, plane, rows, known, holds }))
     }
 
     /// Opens the databases while clients are already served. `None` if a signal arrived first.

@@ -1,6 +1,7 @@
 //! Load generators and side-by-side comparisons; README.md in the folder above says what is measured.
 
 mod client;
+mod clusters;
 mod codec;
 mod compare;
 mod dump;
@@ -78,6 +79,8 @@ enum Command {
     Pipelining(pipelining::PipeliningFlags),
     /// What a scrape of the metrics costs, and what clients notice of it.
     Scrape(scrape::ScrapeFlags),
+    /// What the checks of many clusters cost.
+    Clusters(clusters::ClustersFlags),
     /// What TLS costs: a point select with and without it, and a connect compared with HAProxy's
     Tls(tls::TlsFlags),
 }
@@ -140,6 +143,7 @@ fn main() -> ExitCode {
         Command::Publish(flags) => publish::run(&flags),
         Command::Pipelining(flags) => pipelining::run(&flags),
         Command::Scrape(flags) => scrape::run(&flags),
+        Command::Clusters(flags) => clusters::run(&flags),
         Command::Tls(flags) => tls::run(&flags),
     };
     match outcome {

@@ -89,6 +89,29 @@ pub async fn sees_replication(topology: &Topology, account: &Credentials) -> Res
     Ok(())
 }
 
+/// Whether the account can see the state of every member of a group.
+///
+/// # Errors
+/// The first server that refuses it.
+pub async fn sees_group(topology: &Topology, account: &Credentials) -> Result<(), VisitError> {
+    for facts in topology.servers() {
+        let visit = Visit::begin(&facts.address, account).await?;
+        let answers = [visit.ask(GROUP).await, visit.ask(GROUP_QUEUES).await];
+        visit.end().await;
+        for answer in answers {
+            match answer {
+                Ok(_) => {}
+                Err(BackendError::Server(error)) => {
+                    let reason = error.message.clone();
+                    return Err(VisitError::of_privilege(&facts.address, &account.username, &reason));
+                }
+                Err(error) => return Err(VisitError::new(&facts.address, &account.username, &error)),
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Reads the rows of one account per host, and combines the hosts of each name.
 fn accounts(table: &Table) -> Vec<ServerAccount> {
     let mut found: BTreeMap<String, Storable> = BTreeMap::new();
@@ -143,6 +166,10 @@ const SYSTEM: &[&str] = &[
     "rdsrepladmin",
     "root",
 ];
+
+/// What the monitor reads of a group.
+const GROUP: &str = "SELECT COUNT(*) FROM performance_schema.replication_group_members";
+const GROUP_QUEUES: &str = "SELECT COUNT(*) FROM performance_schema.replication_group_member_stats";
 
 const OF_MARIADB: &str = "SELECT User, plugin, authentication_string, Repl_slave_priv, Select_priv FROM mysql.user \
     WHERE is_role = 'N' ORDER BY User";

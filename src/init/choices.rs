@@ -151,7 +151,7 @@ impl Chooser<'_> {
     }
 
     fn splits(&self, topology: &Topology) -> anyhow::Result<bool> {
-        let has_replicas = matches!(topology.relation, Relation::Replication | Relation::WritableReplicas);
+        let has_replicas = topology.relation != Relation::Alone && !topology.others.is_empty();
         match self.dialogue {
             _ if self.args.no_split || !has_replicas => Ok(false),
             None => Ok(true),

@@ -54,15 +54,15 @@ pub struct Source {
 pub enum Cluster {
     /// It is in none.
     None,
-    /// A node of Galera; the addresses of all nodes, as far as they say them.
-    Galera(Vec<String>),
-    /// A member of Group Replication.
-    Group {
-        /// Host and port of each member.
-        members: Vec<(String, String)>,
-        /// Whether more than one of them accepts writes.
-        has_several_primaries: bool,
+    /// A node of Galera.
+    Galera {
+        /// The addresses of all nodes, as far as they say them.
+        nodes: Vec<String>,
+        /// The number of nodes.
+        size: usize,
     },
+    /// A member of Group Replication; host and port of each member.
+    Group(Vec<(String, String)>),
 }
 
 impl Facts {
@@ -93,8 +93,8 @@ impl Facts {
             false => uuid,
             true => format!("{}:{}/{server_id}", variable("hostname"), variable("port")),
         };
-        let cluster = match status.get("wsrep_cluster_size").and_then(|size| size.parse::<u32>().ok()) {
-            Some(1..) => Cluster::Galera(galera_nodes(&status)),
+        let cluster = match status.get("wsrep_cluster_size").and_then(|size| size.parse().ok()) {
+            Some(size @ 1..) => Cluster::Galera { nodes: galera_nodes(&status), size },
             _ => group(visit).await?,
         };
         Ok(Facts {
@@ -213,11 +213,7 @@ async fn group(visit: &Visit) -> Result<Cluster, BackendError> {
     if members.is_empty() {
         return Ok(Cluster::None);
     }
-    let primaries = members.iter().filter(|row| cell(row, 2) == "PRIMARY").count();
-    Ok(Cluster::Group {
-        members: members.iter().map(|row| (cell(row, 0), cell(row, 1))).collect(),
-        has_several_primaries: primaries > 1,
-    })
+    Ok(Cluster::Group(members.iter().map(|row| (cell(row, 0), cell(row, 1))).collect()))
 }
 
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'server_id', \
@@ -226,7 +222,7 @@ const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version'
 const STATUS: &str =
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_size', 'wsrep_incoming_addresses')";
 
-const MEMBERS: &str = "SELECT MEMBER_HOST, MEMBER_PORT, MEMBER_ROLE FROM performance_schema.replication_group_members \
+const MEMBERS: &str = "SELECT MEMBER_HOST, MEMBER_PORT FROM performance_schema.replication_group_members \
      WHERE MEMBER_STATE <> 'OFFLINE'";
 
 /// `ER_PARSE_ERROR`.

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 
+use narrows_control::monitor::cluster::ClusterKind;
 use narrows_control::store::toml_string as quoted;
 
 use super::accounts::AppAccount;
-use super::proposal::{Listeners, Proposal, READERS, ServerLine, WRITERS};
+use super::proposal::{BACKUP_WRITERS, Listeners, OFFLINE, Proposal, READERS, ServerLine, WRITERS};
 
 /// The text of the file, for these listeners and accounts.
 pub fn text(proposal: &Proposal, listeners: &Listeners, accounts: &[AppAccount]) -> String {
@@ -23,9 +24,30 @@ pub fn text(proposal: &Proposal, listeners: &Listeners, accounts: &[AppAccount])
             ],
         );
     }
-    proposal.servers.iter().for_each(|line| server(&mut text, line));
+    if let Some(kind) = proposal.cluster {
+        cluster(&mut text, kind);
+    }
+    proposal.servers.iter().for_each(|line| server(&mut text, line, proposal));
     accounts.iter().for_each(|one| account(&mut text, one, proposal));
     text
+}
+
+fn cluster(text: &mut String, kind: ClusterKind) {
+    add(
+        text,
+        &[
+            "",
+            "# The monitor asks the nodes what they can be, and puts each into the hostgroup of its role: one is written to, the",
+            "# others are read, and what has left the cluster, or is about to, gets nothing. docs/clusters.md has the rules.",
+            &format!("[[{}]]", kind.table()),
+            &format!("writer_hostgroup = {WRITERS}"),
+            &format!("backup_writer_hostgroup = {BACKUP_WRITERS}"),
+            &format!("reader_hostgroup = {READERS}"),
+            &format!("offline_hostgroup = {OFFLINE}"),
+            "max_writers = 1",
+            "writer_is_also_reader = 2 # nodes that could be written to, and are not, are read",
+        ],
+    );
 }
 
 fn variables(text: &mut String, proposal: &Proposal, listeners: &Listeners) {
@@ -48,17 +70,7 @@ fn variables(text: &mut String, proposal: &Proposal, listeners: &Listeners) {
             &format!("monitor_password = {}", quoted(&monitor.password)),
         ],
     );
-    if proposal.splits {
-        add(
-            text,
-            &[
-                "# Statements that are certain to be reads go to the replicas, as long as one is online; everything else, and",
-                "# everything in a transaction, goes to the primary. Replicas may lag: a client that must read what it has just",
-                "# written does so in a transaction. docs/query-rules.md says what is certain, and how rules override it.",
-                "auto_read_write_split = true",
-            ],
-        );
-    }
+    split(text, proposal);
     if proposal.follows_read_only {
         add(text, &["# Reads are left to the replicas.", "monitor_writer_is_also_reader = false"]);
     }
@@ -74,14 +86,39 @@ fn variables(text: &mut String, proposal: &Proposal, listeners: &Listeners) {
     }
 }
 
-fn server(text: &mut String, line: &ServerLine) {
+fn split(text: &mut String, proposal: &Proposal) {
+    if proposal.splits && proposal.cluster.is_some() {
+        add(
+            text,
+            &[
+                "# Statements that are certain to be reads go to the other nodes, as long as one is online; everything else, and",
+                "# everything in a transaction, goes to the node for writes. Others may apply a write a moment later: a client that must",
+                "# read what it has just written does so in a transaction. docs/query-rules.md says what is certain, and how rules",
+                "# override it.",
+                "auto_read_write_split = true",
+            ],
+        );
+    } else if proposal.splits {
+        add(
+            text,
+            &[
+                "# Statements that are certain to be reads go to the replicas, as long as one is online; everything else, and",
+                "# everything in a transaction, goes to the primary. Replicas may lag: a client that must read what it has just",
+                "# written does so in a transaction. docs/query-rules.md says what is certain, and how rules override it.",
+                "auto_read_write_split = true",
+            ],
+        );
+    }
+}
+
+fn server(text: &mut String, line: &ServerLine, proposal: &Proposal) {
     let facts = &line.facts;
     let (kept, all) = (facts.max_connections.saturating_sub(line.max_connections), facts.max_connections);
     let role = match (line.hostgroup, line.is_used) {
+        _ if proposal.cluster.is_some() => "a node",
         (READERS, true) => "a replica",
         (READERS, false) => "a replica that is late on purpose, and therefore gets no reads",
-        (_, true) => "the server for writes",
-        (_, false) => "in reserve: an administrator sets it ONLINE if the one in use fails",
+        _ => "the server for writes",
     };
     add(
         text,
@@ -122,7 +159,7 @@ fn account(text: &mut String, account: &AppAccount, proposal: &Proposal) {
             &format!("default_hostgroup = {WRITERS}"),
         ],
     );
-    if proposal.splits && !proposal.follows_read_only {
+    if proposal.splits && !proposal.follows_read_only && proposal.cluster.is_none() {
         let attributes = format!("{{\"reader_hostgroup\":{READERS}}}");
         add(text, &[&format!("attributes = {} # where its reads go", quoted(&attributes))]);
     }

@@ -5,10 +5,11 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use narrows_control::monitor::cluster::ClusterKind;
 use narrows_proxy::backend::{BackendError, ServerError};
 use narrows_proxy::rt;
 
-use super::accounts::{sees_replication, try_everywhere};
+use super::accounts::{sees_group, sees_replication, try_everywhere};
 use super::topology::{Relation, Topology};
 use super::visit::{Credentials, Visit, VisitError, any_host, quoted};
 
@@ -130,7 +131,10 @@ async fn run(
 
 async fn works(topology: &Topology, login: &Credentials) -> Result<(), VisitError> {
     match topology.relation {
-        Relation::Alone => try_everywhere(topology, login).await,
+        Relation::Alone | Relation::Cluster(ClusterKind::Galera | ClusterKind::Aurora) => {
+            try_everywhere(topology, login).await
+        }
+        Relation::Cluster(ClusterKind::GroupReplication) => sees_group(topology, login).await,
         _ => sees_replication(topology, login).await,
     }
 }
@@ -153,13 +157,15 @@ fn statements(topology: &Topology, login: &Credentials) -> Vec<String> {
     let account = any_host(&login.username);
     let mut statements = vec![format!("CREATE USER {account} IDENTIFIED BY {}", quoted(&login.password))];
     let primary = &topology.primary;
-    if topology.relation != Relation::Alone {
-        let sees = match primary.is_mariadb && primary.version_numbers() >= vec![10, 5, 9] {
-            true => "REPLICA MONITOR",
-            false => "REPLICATION CLIENT",
-        };
-        statements.push(format!("GRANT {sees} ON *.* TO {account}"));
-    }
+    let sees = match topology.relation {
+        Relation::Alone | Relation::Cluster(ClusterKind::Galera | ClusterKind::Aurora) => None,
+        Relation::Cluster(ClusterKind::GroupReplication) => Some("SELECT ON performance_schema.*"),
+        _ if primary.is_mariadb && primary.version_numbers() >= vec![10, 5, 9] => {
+            Some("REPLICA MONITOR ON *.*")
+        }
+        _ => Some("REPLICATION CLIENT ON *.*"),
+    };
+    statements.extend(sees.map(|sees| format!("GRANT {sees} TO {account}")));
     statements
 }
 

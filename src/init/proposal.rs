@@ -7,12 +7,18 @@ use super::address;
 use super::args::InitArgs;
 use super::facts::Facts;
 use super::monitor_account::MonitorAccount;
+use narrows_control::monitor::cluster::ClusterKind;
+
 use super::topology::{Relation, Topology};
 
 /// The hostgroup for writes, or for everything.
 pub const WRITERS: u16 = 10;
 /// The hostgroup for reads.
 pub const READERS: u16 = 20;
+/// The hostgroup of a cluster's nodes that could be written to, and are not.
+pub const BACKUP_WRITERS: u16 = 30;
+/// The hostgroup of a cluster's nodes that get nothing.
+pub const OFFLINE: u16 = 40;
 
 /// Everything that the file says.
 #[derive(Debug)]
@@ -23,7 +29,9 @@ pub struct Proposal {
     pub servers: Vec<ServerLine>,
     /// Whether `read_only` tells writers from readers.
     pub follows_read_only: bool,
-    /// Whether reads go to the replicas.
+    /// What the nodes are that agree among themselves who may write; `None`: they are no cluster.
+    pub cluster: Option<ClusterKind>,
+    /// Whether reads go to the replicas, or to the other nodes.
     pub splits: bool,
     /// Whether servers may be asked for their RSA key without TLS.
     pub asks_for_keys: bool,
@@ -82,10 +90,18 @@ impl Proposal {
             let facts = &line.facts;
             !facts.is_mariadb && !facts.offers_tls && !address::is_local(&facts.address)
         };
-        let has_readers = servers.iter().any(|line| line.hostgroup == READERS && line.is_used);
+        let cluster = match topology.relation {
+            Relation::Cluster(kind) => Some(kind),
+            _ => None,
+        };
+        let has_readers = match cluster {
+            Some(_) => servers.len() > 1,
+            None => servers.iter().any(|line| line.hostgroup == READERS && line.is_used),
+        };
         Proposal {
             greeting_version: greeting_version(&topology.primary),
             follows_read_only: topology.relation == Relation::Replication,
+            cluster,
             splits: decisions.splits && has_readers,
             asks_for_keys: servers.iter().any(asks),
             servers,
@@ -123,13 +139,15 @@ impl ServerLine {
 fn line(facts: &Facts, topology: &Topology) -> ServerLine {
     let is_primary = facts.identity == topology.primary.identity;
     let is_delayed = facts.source().is_some_and(|source| source.delay_s > 0);
-    let is_reader = !is_primary && topology.relation != Relation::AllPrimaries;
+    // The monitor decides about the nodes of a cluster.
+    let is_node = matches!(topology.relation, Relation::Cluster(_));
+    let is_reader = !is_primary && !is_node;
     ServerLine {
         facts: facts.clone(),
         hostgroup: if is_reader { READERS } else { WRITERS },
         max_connections: share_of(facts.max_connections),
         max_replication_lag: if is_reader { MOST_LAG_S } else { 0 },
-        is_used: is_primary || (is_reader && !is_delayed),
+        is_used: !is_reader || !is_delayed,
     }
 }
 

@@ -23,8 +23,8 @@ pub fn servers(screen: Screen, topology: &Topology) {
         let is_primary = facts.identity == topology.primary.identity;
         let role = match (is_primary, topology.relation) {
             (_, Relation::Alone) => "alone",
+            (_, Relation::Cluster(_)) => "node",
             (true, _) => "primary",
-            (false, Relation::AllPrimaries) => "member",
             (false, _) => "replica",
         };
         let lag = match facts.source() {
@@ -74,12 +74,18 @@ pub fn proposal(screen: Screen, proposal: &Proposal) {
             })
             .collect();
         let purpose = match (hostgroup, proposal.splits) {
+            _ if proposal.cluster.is_some() => "the nodes, until the monitor has asked them for their roles",
             (READERS, true) => "reads",
             (READERS, false) => "replicas, without traffic of their own",
             (_, true) => "everything that is not certain to be a read",
             (_, false) => "everything",
         };
         screen.line(&format!("  hostgroup {hostgroup}: {purpose}: {}", servers.join(", ")));
+    }
+    if proposal.cluster.is_some() {
+        screen.line(&format!(
+            "  roles: one node in hostgroup {WRITERS} is written to, those in {READERS} are read, one that leaves the cluster gets nothing"
+        ));
     }
     if proposal.splits {
         screen.line(
@@ -91,6 +97,9 @@ pub fn proposal(screen: Screen, proposal: &Proposal) {
     }
     if proposal.follows_read_only {
         screen.line("  failover: followed by read_only; Narrows promotes nothing itself");
+    }
+    if proposal.cluster.is_some() {
+        screen.line("  failover: another node is written to when the one in use no longer can be");
     }
     for account in &proposal.accounts {
         let what = match account.password {

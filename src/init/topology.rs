@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, bail, ensure};
+use narrows_control::monitor::cluster::ClusterKind;
 use narrows_control::monitor::plan::Address;
 
 use super::facts::{Cluster, Facts, Source};
@@ -30,12 +31,12 @@ pub struct Topology {
 pub enum Relation {
     /// One server.
     Alone,
-    /// A primary and its replicas, or a group with one primary: `read_only` tells which is which.
+    /// A primary and its replicas: `read_only` tells which is which.
     Replication,
     /// As before, but some replica accepts writes: `read_only` tells nothing.
     WritableReplicas,
-    /// Nodes that all accept writes.
-    AllPrimaries,
+    /// Nodes that agree among themselves who may write; the monitor asks them.
+    Cluster(ClusterKind),
 }
 
 impl Topology {
@@ -46,16 +47,17 @@ impl Topology {
     pub async fn find(entry: &Address, account: &Credentials, trust: &Trust) -> anyhow::Result<Topology> {
         let first = Facts::ask(entry, account).await?;
         match first.cluster.clone() {
-            Cluster::Galera(nodes) => {
+            Cluster::Galera { nodes, size } => {
                 let parse = |node: &String| address::parse(node).ok();
-                galera(first, nodes.iter().filter_map(parse).collect(), account, trust).await
+                let nodes = nodes.iter().filter_map(parse).collect();
+                cluster((ClusterKind::Galera, size), first, nodes, (account, trust)).await
             }
-            Cluster::Group { members, has_several_primaries } => {
+            Cluster::Group(members) => {
                 let parse = |(host, port): &(String, String)| {
                     port.parse().ok().map(|port| Address { hostname: host.clone(), port })
                 };
-                let members = members.iter().filter_map(parse).collect();
-                group(first, members, has_several_primaries, (account, trust)).await
+                let (size, members) = (members.len(), members.iter().filter_map(parse).collect());
+                cluster((ClusterKind::GroupReplication, size), first, members, (account, trust)).await
             }
             Cluster::None => replication(first, account, trust).await,
         }
@@ -189,55 +191,38 @@ fn names<'a>(servers: impl Iterator<Item = &'a Facts>) -> String {
     names.join(", ")
 }
 
-/// The nodes of a Galera cluster. All of them accept writes, but two that write to the same rows fail.
-async fn galera(
+/// The nodes of a cluster of a kind and size. The one that is shown as its primary is the given one, if that can be
+/// written to.
+async fn cluster(
+    (kind, size): (ClusterKind, usize),
     first: Facts,
-    nodes: Vec<Address>,
-    account: &Credentials,
-    trust: &Trust,
-) -> anyhow::Result<Topology> {
-    ensure!(
-        !first.is_read_only,
-        "{} is read-only: give --server a node of the cluster that accepts writes",
-        first.address
-    );
-    let mut remarks = vec![format!(
-        "{} is a node of a Galera cluster, which Narrows does not support: it does not notice that a node has left the cluster or is \
-         being synchronised. The file sends everything to this one node. The others are in it as OFFLINE_SOFT, and an \
-         administrator sets them ONLINE when this one fails.",
-        first.address
-    )];
-    let others = members(&first, nodes, (account, trust), &mut remarks).await?;
-    let relation = if others.is_empty() { Relation::Alone } else { Relation::AllPrimaries };
-    Ok(Topology { primary: first, others, relation, remarks })
-}
-
-/// The members of a group.
-async fn group(
-    first: Facts,
-    addresses: Vec<Address>,
-    has_several_primaries: bool,
+    mut addresses: Vec<Address>,
     access: (&Credentials, &Trust),
 ) -> anyhow::Result<Topology> {
     let mut remarks = Vec::new();
+    // Nodes do not always say where they are.
+    let named = access.1.named().filter(|named| !addresses.contains(named)).cloned();
+    addresses.extend(named.collect::<Vec<_>>());
     let others = members(&first, addresses, access, &mut remarks).await?;
-    if has_several_primaries {
+    let found = others.len() + 1;
+    if found < size {
         remarks.push(format!(
-            "{} is in a group with several primaries, and Narrows does not support Group Replication: it does not notice that a member \
-             has left the group. The file sends everything to this one member. The others are in it as OFFLINE_SOFT, and an \
-             administrator sets them ONLINE when this one fails.",
-            first.address
+            "The cluster has {size} nodes, and {found} of them {} in the file: give each of the others as another --server, or set \
+             wsrep_node_incoming_address on nodes of Galera that do not say theirs, and run this again.",
+            if found == 1 { "is" } else { "are" }
         ));
-        let relation = if others.is_empty() { Relation::Alone } else { Relation::AllPrimaries };
-        return Ok(Topology { primary: first, others, relation, remarks });
     }
-    remarks.push(
-        "These servers are a group, and Narrows does not support Group Replication: it follows read_only, and so finds a new primary, \
-         but a member that has left the group continues to get reads, and how late a member is remains unknown."
-            .to_owned(),
-    );
-    let all = std::iter::once(first).chain(others).collect();
-    settle(all, remarks)
+    let mut nodes: Vec<Facts> = std::iter::once(first).chain(others).collect();
+    let Some(writable) = nodes.iter().position(|facts| !facts.is_read_only) else {
+        bail!(
+            "{} is read-only, and so is every other node of its cluster that was examined: make one of them writable, or give \
+             --server one that is, and run this again",
+            names(nodes.iter().take(1))
+        );
+    };
+    let primary = nodes.remove(writable);
+    nodes.sort_by(|one, other| one.address.cmp(&other.address));
+    Ok(Topology { primary, others: nodes, relation: Relation::Cluster(kind), remarks })
 }
 
 /// The members at `addresses`, without the one that is known.

@@ -16,6 +16,8 @@ use super::screen::shell_word;
 /// The decision, and who makes it.
 #[derive(Debug)]
 pub struct Trust {
+    /// The servers that the command line names.
+    named: Vec<Address>,
     /// The hosts that have been named or agreed to.
     hosts: RefCell<Vec<String>>,
     /// The hosts that have been declined.
@@ -39,12 +41,18 @@ impl Trust {
     pub fn new(args: &InitArgs, entry: &Address, dialogue: Option<Dialogue>, username: &str) -> Trust {
         let given = args.server.iter().chain([entry]);
         Trust {
+            named: args.server.clone(),
             hosts: RefCell::new(given.map(host).collect()),
             declined: RefCell::default(),
             trusts_discovered: args.trust_discovered,
             dialogue,
             username: username.to_owned(),
         }
+    }
+
+    /// The servers that the command line names.
+    pub fn named(&self) -> impl Iterator<Item = &Address> {
+        self.named.iter()
     }
 
     /// Sorts addresses that servers have named, and asks once about each new host.
@@ -116,6 +124,7 @@ mod tests {
         let hosts = vec![host(&at("db1:3306"))];
         let declined = RefCell::default();
         Trust {
+            named: Vec::new(),
             hosts: RefCell::new(hosts),
             declined,
             trusts_discovered,

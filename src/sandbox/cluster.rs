@@ -37,8 +37,8 @@ impl Wiring {
         Ok(Some(Wiring { form, ports, library }))
     }
 
-    /// The options that make a server a node.
-    pub fn options(&self, node: usize) -> Vec<String> {
+    /// The options that make a server a node, which listens on `port`.
+    pub fn options(&self, node: usize, port: u16) -> Vec<String> {
         let [group, increments, copies] = self.ports[node];
         let all: Vec<String> = self.ports.iter().map(|[group, ..]| format!("127.0.0.1:{group}")).collect();
         let all = all.join(",");
@@ -54,6 +54,8 @@ impl Wiring {
                 format!("--wsrep-cluster-address=gcomm://{all}"),
                 format!("--wsrep-node-name=node{}", node + 1),
                 "--wsrep-node-address=127.0.0.1".to_owned(),
+                // Otherwise the nodes are named AUTO.
+                format!("--wsrep-node-incoming-address=127.0.0.1:{port}"),
                 format!(
                     "--wsrep-provider-options=gmcast.listen_addr=tcp://127.0.0.1:{group};\
                      ist.recv_addr=127.0.0.1:{increments};gcache.size=16M"

@@ -90,7 +90,7 @@ fn plan(program: &Program, options: &Start) -> anyhow::Result<Record> {
         };
         let length = server.socket.as_os_str().len();
         ensure!(length <= SOCKET_PATH_MAX, "{} is too long for a Unix socket", server.socket.display());
-        let mut more = wiring.as_ref().map(|wiring| wiring.options(index)).unwrap_or_default();
+        let mut more = wiring.as_ref().map(|wiring| wiring.options(index, server.port)).unwrap_or_default();
         more.extend_from_slice(&options.options);
         server.command = program.command_line(&server, form, &more);
         servers.push(server);

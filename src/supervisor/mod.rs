@@ -533,7 +533,7 @@ async fn until(due: Option<Instant>) {
 }
 
 /// This very program, even if its file has been replaced: the process that follows a crash is of the same version.
-const THIS_PROGRAM: &str = "/proc/self/exe";
+pub const THIS_PROGRAM: &str = "/proc/self/exe";
 
 /// During a burst of loads, a standby is started once nothing has been loaded for this long.
 const QUIET: Duration = Duration::from_millis(200);

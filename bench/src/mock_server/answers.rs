@@ -67,6 +67,8 @@ pub struct Set {
     pub prepared: Vec<u8>,
     /// Any other `SELECT` or `SHOW`: one row, `1`.
     pub small: Vec<u8>,
+    /// A healthy node of a Galera cluster.
+    pub node: Vec<u8>,
     /// What precedes the rows of a large result.
     pub rows_head: Vec<u8>,
     /// Sequence number of the first of those rows.
@@ -118,6 +120,7 @@ impl Set {
             point_binary: one_row(variant, &[0, 0], &[b'c'; POINT_BYTES]),
             prepared: prepared(variant),
             small: one_row(variant, &[], b"1"),
+            node: node(variant),
             rows_head,
             first_row,
         }
@@ -131,6 +134,42 @@ fn one_row(variant: Variant, row_head: &[u8], value: &[u8]) -> Vec<u8> {
         put_lenenc_string(out, value);
     });
     put_end(&mut bytes, sequence.wrapping_add(1), variant);
+    bytes
+}
+
+/// The status and the variables of a healthy node of a Galera cluster, each a row of two columns.
+fn node(variant: Variant) -> Vec<u8> {
+    const VALUES: [(&str, &str); 10] = [
+        ("WSREP_LOCAL_STATE", "4"),
+        ("WSREP_CLUSTER_STATUS", "Primary"),
+        ("WSREP_LOCAL_RECV_QUEUE", "0"),
+        ("WSREP_CLUSTER_SIZE", "5"),
+        ("WSREP_CLUSTER_CONF_ID", "5"),
+        ("WSREP_CLUSTER_STATE_UUID", "3c8f9a52-7b1e-4d0a-9c55-6d7f0e2b1a44"),
+        ("WSREP_DESYNC", "OFF"),
+        ("WSREP_REJECT_QUERIES", "NONE"),
+        ("WSREP_SST_DONOR_REJECTS_QUERIES", "OFF"),
+        ("READ_ONLY", "OFF"),
+    ];
+    let mut bytes = Vec::new();
+    put_packet(&mut bytes, 1, |out| out.push(2));
+    let mut sequence = 2;
+    for _ in 0..2 {
+        put_packet(&mut bytes, sequence, |out| write_column(out, "GLOBAL_STATUS"));
+        sequence += 1;
+    }
+    if !variant.deprecate_eof {
+        put_end(&mut bytes, sequence, variant);
+        sequence += 1;
+    }
+    for (name, value) in VALUES {
+        put_packet(&mut bytes, sequence, |out| {
+            put_lenenc_string(out, name.as_bytes());
+            put_lenenc_string(out, value.as_bytes());
+        });
+        sequence += 1;
+    }
+    put_end(&mut bytes, sequence, variant);
     bytes
 }
 

@@ -261,12 +261,13 @@ impl Connection {
                 self.variant.in_transaction |= self.variant.autocommit_off;
             }
             Statement::Use(schema) => return self.use_schema(schema, answers),
-            Statement::Small | Statement::Other => {}
+            Statement::Small | Statement::Node | Statement::Other => {}
         }
         let set = answers.of(self.variant);
         match statement {
             Statement::Point => self.copy(&set.point),
             Statement::Small => self.copy(&set.small),
+            Statement::Node => self.copy(&set.node),
             Statement::Rows(count) => {
                 self.copy(&set.rows_head)?;
                 self.output.rows_position = usize::from(set.first_row) * ROW_BYTES;
@@ -338,6 +339,8 @@ enum Statement<'t> {
     Point,
     /// `SELECT c FROM rows LIMIT n`
     Rows(usize),
+    /// What the monitor asks a node of a Galera cluster.
+    Node,
     /// Any other `SELECT` or `SHOW`.
     Small,
     Begin,
@@ -361,7 +364,9 @@ impl Statement<'_> {
             let digits = text[ROWS.len()..].iter().take_while(|byte| byte.is_ascii_digit());
             return Statement::Rows(digits.fold(0, |n, digit| n * 10 + usize::from(digit - b'0')));
         }
-        if starts(b"SELECT") || starts(b"SHOW") {
+        if starts(b"SELECT VARIABLE_NAME, VARIABLE_VALUE FROM") {
+            Statement::Node
+        } else if starts(b"SELECT") || starts(b"SHOW") {
             Statement::Small
         } else if starts(b"BEGIN") || starts(b"START TRANSACTION") {
             Statement::Begin

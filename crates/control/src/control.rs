@@ -22,8 +22,10 @@ use crate::monitor::Monitor;
 pub use crate::monitor::Monitoring;
 pub use crate::runtime::BeginError;
 use crate::runtime::{AdminListeners, Begun, HttpListeners, Plane, Process, Runtime};
+use crate::scheduler::{Scheduler, Surroundings};
 use crate::stats::nodes::Nodes;
 use crate::store::Store;
+use crate::switchover;
 use audit::Audit;
 use events::EventSync;
 use handle::Message;
@@ -49,6 +51,7 @@ pub struct Beginning {
 pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     let Beginning { mut store, begun, monitoring, process } = beginning;
     let (messages, mailbox) = channel();
+    let messages_of_switchover: Sender<Message> = messages.clone();
     let listeners =
         AdminListeners::begin(&store, begun.rows.tls.clone(), Arc::clone(&begun.sockets), messages.clone())?;
     let addresses = listeners.addresses().to_vec();
@@ -59,8 +62,13 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
         Monitoring::On => Some(Monitor::start(messages.clone(), store.urgency())?),
         Monitoring::Off => None,
     };
+    let begin_switchover = Box::new(move |order, observer, journal| {
+        switchover::begin(order, observer, messages_of_switchover.clone(), journal)
+    });
+    let surroundings = Surroundings { starter: begun.job_starter.clone(), datadir: begun.datadir.clone() };
+    let scheduler = Scheduler::start(surroundings)?;
     let control = Control {
-        runtime: Runtime::new(&mut store, begun, monitor, (listeners, http)),
+        runtime: Runtime::new(&mut store, begun, monitor, (listeners, http), scheduler, begin_switchover),
         store,
         process,
         nodes: Nodes::default(),
@@ -91,6 +99,7 @@ impl Control {
             self.history.tick(&mut self.store, self.runtime.observer().as_ref());
             self.events.tick(&mut self.runtime, &mut self.store);
             self.audit.tick();
+            self.runtime.note_ended_holds(&self.store);
             let message = match mailbox.recv_timeout(history::TICK) {
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => continue,
@@ -105,6 +114,13 @@ impl Control {
                 }
                 Message::FlushLogs => drop(command::flush_logs(&self.runtime, &self.process)),
                 Message::Monitor(report) => self.runtime.learn(&mut self.store, report),
+                Message::Switchover(wanted) => self.runtime.serve_switchover(&mut self.store, wanted),
+                // Who asks finds this process busy, and asks again: a switchover would end halfway.
+                Message::HandOver(_) if self.runtime.is_switching_over() => {
+                    tracing::warn!(
+                        "a switchover is running: this process is not replaced before it has ended"
+                    );
+                }
                 Message::HandOver(request) => {
                     if !request.is_settled.swap(true, Ordering::AcqRel) {
                         let plane = self.let_go();

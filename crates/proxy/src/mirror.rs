@@ -120,6 +120,7 @@ async fn run(mirror: &Mirror, copy: Copy) {
         statement: None,
         instead_of: None,
         new: false,
+        bytes: 0,
         now: Instant::now(),
     };
     let Ok(mut backend) = mirror.pool.lease(&snapshot, copy.hostgroup, ask).await else {

@@ -70,6 +70,10 @@ impl PinReason {
     pub const HELD_STATEMENT: PinReason =
         PinReason(PinReason::PREPARED_STATEMENT.0 | PinReason::CURSOR.0 | PinReason::LONG_DATA.0);
 
+    /// What a session has begun and must end itself: new work of it is let through while its hostgroup is held.
+    pub(crate) const OPEN_WORK: PinReason =
+        PinReason(PinReason::TRANSACTION.0 | PinReason::LOCK_TABLES.0 | PinReason::XA.0);
+
     /// What only its owner's statements remove: the next client of the connection would find anything overlooked, so it
     /// is reset first.
     pub(crate) const CARRIED: PinReason = PinReason(

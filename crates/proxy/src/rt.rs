@@ -32,6 +32,14 @@ pub async fn timeout_at<F: Future>(
     timeout(deadline.saturating_duration_since(Instant::now()), future).await
 }
 
+/// Waits until `moment`; without one, forever.
+pub async fn sleep_until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep(moment.saturating_duration_since(Instant::now())).await,
+        None => std::future::pending().await,
+    }
+}
+
 /// A time in ns, as counters and atomics have it. `u64::MAX` means never.
 pub fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX - 1)

@@ -7,9 +7,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::event_loop::{self, Event, Workers};
+use crate::hostgroup::Demand;
 use crate::hot_restart::{Loss, ReceivedClient, slot_table};
 use crate::query_log::{QueryLog, Settings};
-use crate::rt::{self, BoundListener};
+use crate::rt::{self, BoundListener, MailboxSender};
 use crate::snapshot::{CompileError, Rows, Snapshot};
 use crate::sockets::{Own, Sockets};
 use crate::stats::{Observer, wait};
@@ -240,6 +241,11 @@ impl DataPlane {
         self.workers.send_all(|| Event::LogTo(log.queue()));
         self.query_log = Some(log);
         self.configure_log();
+    }
+
+    /// Sends there which writer hostgroups of clusters are doubtful, because of what happened to statements.
+    pub fn raise_alarms_at(&self, monitor: MailboxSender<Arc<Demand>>) {
+        self.snapshot.alarm.connect(monitor);
     }
 
     /// Continues the log in a new file.

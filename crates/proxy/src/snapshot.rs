@@ -13,18 +13,19 @@ use std::time::Duration;
 
 use narrows_wire::auth::client_side::{Credential, Form, Stored};
 
-use crate::hostgroup::{Demand, Hostgroup, HostgroupSettings, Names, Server};
+use crate::hostgroup::{Alarm, Demand, Hostgroup, HostgroupSettings, Names, Server};
 use crate::rt::{Instant, nanoseconds};
 use crate::rules::{Firewall, RuleSet};
 use crate::tls::SharedTls;
 
 pub use crate::rows::{
-    Bond, CheckType, ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow,
-    FirewallUserRow, HostgroupAttributesRow, HostgroupId, HostgroupPair, ReplicationHostgroupRow, ServerRow,
-    ServerStatus, SslParamsRow, UnshunAlgorithm, UserRow, Variables,
+    AuroraRow, Bond, CheckType, ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallMode,
+    FirewallRuleRow, FirewallUserRow, HostgroupAttributesRow, HostgroupId, HostgroupPair, PreferenceSettings,
+    ReplicationHostgroupRow, ServerRow, ServerStatus, ServersDefaults, SslParamsRow, UnshunAlgorithm,
+    UserRow, Variables,
 };
 pub use crate::rules::RuleRow;
-pub use attributes::{HOSTGROUP_KEYS, JsonKey, RULE_KEYS, Split, USER_KEYS, flaws};
+pub use attributes::{HOSTGROUP_KEYS, JsonKey, RULE_KEYS, SERVERS_DEFAULTS_KEYS, Split, USER_KEYS, flaws};
 pub use login::LoginAttributes;
 
 /// What the operator configured, row by row; the input of [`Snapshot`].
@@ -46,6 +47,8 @@ pub struct Rows {
     pub galera_hostgroups: Vec<ClusterRow>,
     /// `mysql_group_replication_hostgroups`.
     pub group_replication_hostgroups: Vec<ClusterRow>,
+    /// `mysql_aws_aurora_hostgroups`.
+    pub aurora_hostgroups: Vec<AuroraRow>,
     /// `mysql_hostgroup_attributes`.
     pub hostgroup_attributes: Vec<HostgroupAttributesRow>,
     /// `mysql_firewall_whitelist_users`.
@@ -65,7 +68,8 @@ pub struct Rows {
 impl Rows {
     /// The clusters whose rows are active.
     pub fn clusters(&self) -> impl Iterator<Item = &ClusterRow> {
-        let all = self.galera_hostgroups.iter().chain(&self.group_replication_hostgroups);
+        let aurora = self.aurora_hostgroups.iter().map(|row| &row.cluster);
+        let all = self.galera_hostgroups.iter().chain(&self.group_replication_hostgroups).chain(aurora);
         all.filter(|row| row.active)
     }
 
@@ -77,12 +81,18 @@ impl Rows {
             check_type: CheckType::named(&row.check_type),
             bond: Bond::Replication,
         });
-        of_replication.chain(self.clusters().map(|row| HostgroupPair {
+        let of_cluster = |row: &ClusterRow, check_type| HostgroupPair {
             writers: row.writer_hostgroup,
             readers: row.reader_hostgroup,
-            check_type: CheckType::ReadOnly,
+            check_type,
             bond: Bond::Cluster,
-        }))
+        };
+        let plain = self.galera_hostgroups.iter().chain(&self.group_replication_hostgroups);
+        let plain = plain.filter(|row| row.active).map(move |row| of_cluster(row, CheckType::ReadOnly));
+        // A reader of Aurora has innodb_read_only.
+        let aurora = self.aurora_hostgroups.iter().map(|row| &row.cluster).filter(|row| row.active);
+        let aurora = aurora.map(move |row| of_cluster(row, CheckType::Either));
+        of_replication.chain(plain).chain(aurora)
     }
 }
 
@@ -103,6 +113,8 @@ pub struct Snapshot {
     pub readers: HashMap<HostgroupId, HostgroupId>,
     /// Keys and certificates.
     pub tls: SharedTls,
+    /// Where it goes that the writers of a cluster are doubtful; outlives snapshots.
+    pub alarm: Alarm,
     /// The stored forms of passwords in use: logins of unknown users imitate them.
     pub password_forms: Vec<Form>,
 }
@@ -178,7 +190,7 @@ impl Snapshot {
         };
         let hostgroups = self.hostgroups.iter().map(|(id, hostgroup)| {
             let servers = hostgroup.servers.iter().map(server).collect();
-            (*id, Arc::new(Hostgroup { servers, ..Hostgroup::clone(hostgroup) }))
+            (*id, Arc::new(Hostgroup { servers, ..Hostgroup::clone(hostgroup) }.complete()))
         });
         Snapshot {
             variables: self.variables.clone(),
@@ -188,7 +200,15 @@ impl Snapshot {
             firewall: Arc::clone(&self.firewall),
             readers: self.readers.clone(),
             tls: tls.clone(),
+            alarm: self.alarm.clone(),
             password_forms: self.password_forms.clone(),
+        }
+    }
+
+    /// Something happened to a statement that makes the writers in `hostgroup` doubtful, if it has those of a cluster.
+    pub fn raise_alarm(&self, hostgroup: HostgroupId) {
+        if let Some(hostgroup) = self.hostgroups.get(&hostgroup) {
+            hostgroup.raise_alarm();
         }
     }
 
@@ -268,7 +288,8 @@ impl Snapshot {
         let firewall = Firewall::compile(&rows.firewall_users, &rows.firewall_rules)
             .map_err(|(username, source)| CompileError::Firewall { username, source })?;
         let readers = rows.pairs().map(|pair| (pair.writers, pair.readers)).collect();
-        let hostgroups = compile_hostgroups(&rows, workers, previous);
+        let alarm = previous.map_or_else(Alarm::default, |previous| previous.alarm.clone());
+        let hostgroups = compile_hostgroups(&rows, workers, &alarm, previous);
         let users = compile_users(rows.users, previous);
         Ok(Snapshot {
             variables: rows.variables,
@@ -279,6 +300,7 @@ impl Snapshot {
             firewall: Arc::new(firewall),
             readers,
             tls: rows.tls,
+            alarm,
         })
     }
 }
@@ -301,6 +323,7 @@ fn compile_users(rows: Vec<UserRow>, previous: Option<&Snapshot>) -> HashMap<Vec
 fn compile_hostgroups(
     rows: &Rows,
     workers: usize,
+    alarm: &Alarm,
     previous: Option<&Snapshot>,
 ) -> BTreeMap<HostgroupId, Arc<Hostgroup>> {
     let known = |id: HostgroupId| previous.and_then(|previous| previous.hostgroups.get(&id));
@@ -315,6 +338,8 @@ fn compile_hostgroups(
             .unwrap_or_else(|| Arc::new(Demand::new(id, workers))),
         settings: HostgroupSettings::of(&rows.variables, attributes(id)),
         is_overfull: false,
+        preference: None,
+        alarm: alarm.clone(),
     };
     // Clients that wait for servers of a hostgroup are queued in it: it stays when its last server is removed, and
     // a hostgroup that servers move to exists before them.
@@ -331,7 +356,7 @@ fn compile_hostgroups(
         let before = known(row.hostgroup).and_then(|known| known.servers.iter().find(same));
         hostgroup.servers.push(Arc::new(compile_server(row, rows, before.map(|server| &**server))));
     }
-    hostgroups.into_iter().map(|(id, hostgroup)| (id, Arc::new(hostgroup.counted()))).collect()
+    hostgroups.into_iter().map(|(id, hostgroup)| (id, Arc::new(hostgroup.complete()))).collect()
 }
 
 /// The server of a row; `before` is the same server in the previous configuration.

@@ -4,7 +4,7 @@
 //! * [`Narrows`]: the built binary with a configuration of its own.
 //! * [`RawClient`]: a blocking client that shows every packet and can send any bytes.
 //! * [`FakeMysql`]: a scripted server in the test's own process.
-//! * [`Namespace`]: a network that can be disconnected.
+//! * [`Namespace`]: a network that can be disconnected; [`Network`]: several of them at one switch.
 //!
 //! The client and the fake server have their own code for the protocol and do not use `narrows-wire`: with shared code
 //! a mistake would go unnoticed.
@@ -16,6 +16,7 @@ mod fake;
 mod folder;
 mod namespace;
 mod narrows;
+mod network;
 mod process;
 mod protocol;
 mod real_server;
@@ -24,11 +25,12 @@ mod wait;
 
 pub use certificates::{Authority, Certificate, Validity};
 pub use client::{Answer, Login, RawClient, TlsClient, tls_client};
-pub use cluster::Cluster;
+pub use cluster::{Cluster, MEMBERS};
 pub use fake::{Conversation, FakeMysql, Move, Received};
 pub use folder::TempFolder;
 pub use namespace::Namespace;
 pub use narrows::{Monitor, Narrows, NarrowsConfig, kill, serving_worker, workers_and_keepers};
+pub use network::Network;
 pub use process::{Process, free_port};
 pub use protocol::{
     Column, ErrorPacket, Greeting, OkPacket, Packet, capability, command, reader, scramble, writer,

@@ -21,24 +21,35 @@ impl Namespace {
     /// # Errors
     /// Why none can be created here.
     pub fn new() -> Result<Namespace, String> {
-        static COUNTER: AtomicU32 = AtomicU32::new(0);
-        let (process, number) = (std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
-        // Four addresses from the network reserved for benchmarks of network devices (RFC 2544), which is not routed.
-        let subnet = process.wrapping_mul(31).wrapping_add(number) % NETWORKS;
-        let address = |host| Ipv4Addr::from_bits(BENCH_NETWORK + subnet * 4 + host);
-        let name = format!("nrw{process}-{number}");
+        let (name, number) = unique();
+        let address = |host| Ipv4Addr::from_bits(BENCH_NETWORK + number % PAIRS * 4 + host);
+        let namespace = Namespace::wired(name, address(1), address(2), 30)?;
+        ip(&["address", "add", &format!("{}/30", namespace.near), "dev", &namespace.name])?;
+        Ok(namespace)
+    }
+
+    /// Makes one whose cable has no address on this side.
+    pub(crate) fn wired(
+        name: String,
+        near: Ipv4Addr,
+        far: Ipv4Addr,
+        prefix: u8,
+    ) -> Result<Namespace, String> {
         ip(&["netns", "add", &name])?;
         // From here on it is removed again, whatever fails.
-        let namespace = Namespace { name, near: address(1), far: address(2) };
+        let namespace = Namespace { name, near, far };
         let name = &namespace.name;
-        let (near, far) = (format!("{}/30", namespace.near), format!("{}/30", namespace.far));
         ip(&["link", "add", name, "type", "veth", "peer", "name", FAR_END, "netns", name])?;
-        ip(&["address", "add", &near, "dev", name])?;
         ip(&["link", "set", name, "up"])?;
-        ip(&["-n", name, "address", "add", &far, "dev", FAR_END])?;
+        ip(&["-n", name, "address", "add", &format!("{far}/{prefix}"), "dev", FAR_END])?;
         ip(&["-n", name, "link", "set", "lo", "up"])?;
         namespace.set_cable("up")?;
         Ok(namespace)
+    }
+
+    /// Loses what is sent to `address`, or no longer does (`add` or `del`).
+    pub(crate) fn lose(&self, change: &str, address: Ipv4Addr) -> Result<(), String> {
+        ip(&["-n", &self.name, "rule", change, "to", &address.to_string(), "blackhole"])
     }
 
     /// The address of this side.
@@ -93,7 +104,14 @@ impl Drop for Namespace {
     }
 }
 
-fn ip(arguments: &[&str]) -> Result<(), String> {
+/// A name for `ip`, and a number from which addresses follow.
+pub(crate) fn unique() -> (String, u32) {
+    static COUNTER: AtomicU32 = AtomicU32::new(0);
+    let (process, number) = (std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed));
+    (format!("nrw{process}-{number}"), process.wrapping_mul(31).wrapping_add(number))
+}
+
+pub(crate) fn ip(arguments: &[&str]) -> Result<(), String> {
     let output = Command::new("ip").args(arguments).output().map_err(|error| format!("ip: {error}"))?;
     if output.status.success() {
         return Ok(());
@@ -105,8 +123,8 @@ fn ip(arguments: &[&str]) -> Result<(), String> {
 /// The name of the interface inside.
 const FAR_END: &str = "far";
 
-/// 198.18.0.0/15
+/// 198.18.0.0/16: one half of what is reserved for benchmarks of network devices (RFC 2544), which is not routed.
 const BENCH_NETWORK: u32 = 198 << 24 | 18 << 16;
 
-/// How many networks of four addresses that network has.
-const NETWORKS: u32 = 1 << 15;
+/// How many networks of four addresses it has.
+const PAIRS: u32 = 1 << 14;

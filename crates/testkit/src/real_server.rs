@@ -63,6 +63,8 @@ pub struct ServerOptions {
     pub flavour: Flavour,
     /// Command line options of the server, given last so that they take precedence.
     pub options: Vec<String>,
+    /// Options of its first start only.
+    first_options: Vec<String>,
     /// Statements run at every start, one per entry.
     pub statements: Vec<String>,
     /// The network namespace it runs in, by name.
@@ -77,6 +79,7 @@ impl ServerOptions {
         ServerOptions {
             flavour,
             options: Vec::new(),
+            first_options: Vec::new(),
             statements: Vec::new(),
             namespace: None,
             is_without_data: false,
@@ -87,6 +90,13 @@ impl ServerOptions {
     #[must_use]
     pub fn option(mut self, option: &str) -> ServerOptions {
         self.options.push(option.to_owned());
+        self
+    }
+
+    /// Adds a command line option for its first start only.
+    #[must_use]
+    pub fn at_first(mut self, option: &str) -> ServerOptions {
+        self.first_options.push(option.to_owned());
         self
     }
 
@@ -148,7 +158,7 @@ impl RealServer {
         })
     }
 
-    fn start(options: ServerOptions) -> RealServer {
+    fn start(mut options: ServerOptions) -> RealServer {
         let folder = TempFolder::new("server");
         match options.is_without_data {
             true => make_folder_for_a_copy(&folder.file("data")),
@@ -161,10 +171,12 @@ impl RealServer {
             .chain(options.statements.iter().cloned());
         let text: String = statements.map(|statement| statement + ";\n").collect();
         fs::write(folder.file("init.sql"), text).expect("write the init file");
+        let first_options = std::mem::take(&mut options.first_options);
+        let first = first_options.iter().fold(options.clone(), |first, option| first.option(option));
         // Another process may take the port after it is chosen and before it is used.
         for _ in 0..5 {
             let port = free_port();
-            if let Some(process) = launch(&options, &folder, port) {
+            if let Some(process) = launch(&first, &folder, port) {
                 return RealServer { options, process, port, folder };
             }
         }
@@ -231,8 +243,24 @@ impl RealServer {
     pub fn restart_with(&mut self, options: &[&str]) {
         let with = options.iter().fold(self.options.clone(), |with, option| with.option(option));
         self.process.kill();
+        if self.options.options.iter().any(|option| option == "--wsrep-on=1") {
+            // Another node's rsync may fill it.
+            give_away(&self.folder.file("data"));
+        }
         self.process = launch(&with, &self.folder, self.port)
             .unwrap_or_else(|| panic!("no restart on port {}:\n{}", self.port, log_tail(&self.folder)));
+    }
+
+    /// Starts it again without its data, which it receives from a cluster.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn restart_without_data(&mut self) {
+        self.process.kill();
+        let data = self.folder.file("data");
+        fs::remove_dir_all(&data).expect("a folder of ours");
+        make_folder_for_a_copy(&data);
+        self.restart();
     }
 
     /// A session of `root` through the Unix socket, for preparation and inspection.
@@ -332,9 +360,9 @@ fn start_command(options: &ServerOptions, folder: &TempFolder, port: u16) -> Com
     let log =
         fs::OpenOptions::new().create(true).append(true).open(folder.file("log")).expect("open the log");
     command.args(&options.options).stdin(Stdio::null());
-    if options.options.iter().any(|option| option == "--wsrep-on=1") {
+    if let Some(address) = options.options.iter().find_map(|it| it.strip_prefix("--wsrep-node-address=")) {
         // What the other nodes show, which have no other way to know the port.
-        command.arg(format!("--wsrep-node-incoming-address=127.0.0.1:{port}"));
+        command.arg(format!("--wsrep-node-incoming-address={address}:{port}"));
     }
     command.stdout(log.try_clone().expect("a file descriptor")).stderr(log);
     command
@@ -443,13 +471,21 @@ fn run(mut command: Command) {
     assert!(output.status.success(), "{command:?}:\n{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A folder that another server's rsync may fill: if root runs its daemon, it works as nobody.
+/// A folder that another server's rsync may fill.
 fn make_folder_for_a_copy(folder: &Path) {
-    const NOBODY: u32 = 65_534;
     fs::create_dir(folder).expect("a folder of ours");
+    give_away(folder);
+}
+
+/// Makes everything in a folder be one that another server's rsync may replace: if root runs its daemon, it works as nobody.
+fn give_away(path: &Path) {
+    const NOBODY: u32 = 65_534;
     // SAFETY: geteuid has no preconditions.
     if unsafe { libc::geteuid() } == 0 {
-        std::os::unix::fs::chown(folder, Some(NOBODY), Some(NOBODY)).expect("root may do this");
+        std::os::unix::fs::lchown(path, Some(NOBODY), Some(NOBODY)).expect("root may do this");
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            give_away(&entry.path());
+        }
     }
 }
 

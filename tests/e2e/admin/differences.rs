@@ -41,7 +41,6 @@ pub const DIFFERENCES: Differences = &[
         &[348, 843, 852, 886, 887],
         "The embedded SQLite is newer: it has `CONCAT` and `IF`, and its query plans and options look different.",
     ),
-    (&[851], "SQLite's own indexes count as objects of the schema; there is one fewer."),
     (
         &[370],
         "`mysql-auto_increment_delay_multiplex` is 0: `LAST_INSERT_ID()` is correct on any connection, so none has to \

@@ -211,6 +211,7 @@ const OWN_VARIABLES: &[&str] = &[
     "admin-narrows_history",
     "admin-restapi_address",
     "admin-restapi_tls",
+    "admin-scheduler_timeout_ms",
     "mysql-auto_read_write_split",
     "mysql-auto_read_write_split_functions",
     "admin-stats_mysql_eventslog_sync_buffer_to_disk",
@@ -225,20 +226,31 @@ const OWN_VARIABLES: &[&str] = &[
     "mysql-eventslog_table_memory_size",
     "mysql-get_server_public_key",
     "mysql-kill_timeout_server",
+    "mysql-monitor_galera_autodiscovery",
+    "mysql-monitor_groupreplication_autodiscovery",
     "mysql-max_stmts_bytes_per_client",
     "mysql-offline_soft_timeout",
     "mysql-otlp_endpoint",
     "mysql-otlp_rate_limit",
+    "mysql-slow_start_ms",
     "mysql-stall_bytes_client",
     "mysql-stall_timeout_client",
+    "mysql-switchover_replication_password",
+    "mysql-switchover_replication_username",
     "mysql-stall_timeout_server",
     "mysql-upload_buffer_size",
     "mysql-upload_buffers_total",
+    "mysql-zone",
 ];
 
 /// Tables that ProxySQL does not have, likewise.
-const OWN_TABLES: &[&str] =
-    &["history_mysql_query_events", "narrows_traffic_10s", "narrows_traffic_5m", "stats_mysql_query_events"];
+const OWN_TABLES: &[&str] = &[
+    "history_mysql_query_events",
+    "narrows_traffic_10s",
+    "narrows_traffic_5m",
+    "runtime_scheduler_runs",
+    "stats_mysql_query_events",
+];
 
 /// An answer as it would be without [`OWN_VARIABLES`] and [`OWN_TABLES`]: rows that name them, and counts of all variables.
 fn without_own_variables(mut found: Value) -> Value {

@@ -62,14 +62,34 @@ pub struct Tally {
     /// Wrong answers.
     pub wrong: Vec<String>,
     pub failures: Vec<Failure>,
-    /// The numbers of each acknowledged write or transaction.
-    pub acknowledged: Vec<Vec<u64>>,
+    /// The acknowledged writes and transactions.
+    pub acknowledged: Vec<Acknowledged>,
     /// When the last of them began.
     pub written: Option<Instant>,
     /// The writes whose outcome is unknown.
     pub uncertain: Vec<Vec<u64>>,
     /// The writes that cannot have happened, according to the error.
-    pub refused: Vec<Vec<u64>>,
+    pub refused: Vec<Refused>,
+}
+
+/// A write or a transaction that was acknowledged.
+#[derive(Debug, Clone)]
+pub struct Acknowledged {
+    /// The numbers of its rows.
+    pub ids: Vec<u64>,
+    /// When its first statement began.
+    pub from: Instant,
+    /// When it was acknowledged.
+    pub to: Instant,
+}
+
+/// A write or a transaction that cannot have happened, according to its error.
+#[derive(Debug, Clone)]
+pub struct Refused {
+    /// The numbers of its rows.
+    pub ids: Vec<u64>,
+    /// The error.
+    pub text: String,
 }
 
 /// The clients; they run until they are stopped.
@@ -348,7 +368,7 @@ impl Shared {
             let id = self.next.fetch_add(1, Ordering::Relaxed);
             let from = Instant::now();
             let error = visit.client.query(insert(id)).error();
-            self.note_write(from, vec![id], error.as_ref().is_some_and(may_have_run), error.is_none());
+            self.note_write(from, vec![id], error.as_ref().is_some_and(may_have_run), error.as_ref());
             place = self.after(visit, What::Write, error);
             std::thread::sleep(PACE);
         }
@@ -360,13 +380,18 @@ impl Shared {
             let ids: Vec<u64> = (0..2).map(|_| self.next.fetch_add(1, Ordering::Relaxed)).collect();
             let from = Instant::now();
             let statements = [vec!["BEGIN".to_owned()], ids.iter().copied().map(insert).collect()].concat();
-            let mut error = statements.iter().find_map(|statement| visit.client.query(statement).error());
+            let mut run = |(number, statement): (usize, &String)| {
+                let error = visit.client.query(statement).error()?;
+                let message = format!("{} (statement {number} of its transaction)", error.message);
+                Some(ErrorPacket { message, ..error })
+            };
+            let mut error = statements.iter().enumerate().find_map(&mut run);
             let mut uncertain = false;
             if error.is_none() {
-                error = visit.client.query("COMMIT").error();
+                error = run((statements.len(), &"COMMIT".to_owned()));
                 uncertain = error.as_ref().is_some_and(may_have_run);
             }
-            self.note_write(from, ids, uncertain, error.is_none());
+            self.note_write(from, ids, uncertain, error.as_ref());
             place = self.after(visit, What::Transaction, error);
             std::thread::sleep(PACE);
         }
@@ -382,25 +407,29 @@ impl Shared {
         self.stay(visit, what)
     }
 
-    fn note_write(&self, from: Instant, ids: Vec<u64>, uncertain: bool, acknowledged: bool) {
+    fn note_write(&self, from: Instant, ids: Vec<u64>, uncertain: bool, error: Option<&ErrorPacket>) {
         self.tally(|tally| {
             tally.slowest_write = tally.slowest_write.max(from.elapsed());
-            match (acknowledged, uncertain) {
-                (true, _) => {
-                    tally.acknowledged.push(ids);
+            match (error, uncertain) {
+                (None, _) => {
+                    tally.acknowledged.push(Acknowledged { ids, from, to: Instant::now() });
                     tally.written = tally.written.max(Some(from));
                 }
-                (false, true) => tally.uncertain.push(ids),
-                (false, false) => tally.refused.push(ids),
+                (Some(_), true) => tally.uncertain.push(ids),
+                (Some(error), false) => {
+                    tally.refused.push(Refused { ids, text: format!("{} {}", error.code, error.message) });
+                }
             }
         });
     }
 }
 
 /// Whether an error leaves the outcome of its statement open. An error that says nothing about it means that the
-/// statement has not run.
+/// statement has not run, except the server's own about a commit (1180).
 fn may_have_run(error: &ErrorPacket) -> bool {
-    error.message.contains("It may have run") || error.message.starts_with("connection lost")
+    error.code == 1180
+        || error.message.contains("It may have run")
+        || error.message.starts_with("connection lost")
 }
 
 fn insert(id: u64) -> String {

@@ -10,17 +10,17 @@
 
 mod admin;
 mod clients;
-mod cluster;
+pub mod cluster;
 mod deaf;
 mod disk;
-mod load;
+pub mod load;
 mod memory;
 mod of_model;
 mod processes;
-mod random;
+pub mod random;
 mod report;
 mod servers;
-mod sysbench;
+pub mod sysbench;
 mod table;
 
 use std::sync::Arc;

@@ -185,8 +185,9 @@ impl Report {
         let (tally, outcomes) = load.stop();
         println!("\n{whose}\n{table}");
         let (primary, replicas) = ledgers(cluster);
-        let lost = count(&tally.acknowledged, |id| !primary.contains_key(id));
-        let denied = count(&tally.refused, |id| primary.contains_key(id));
+        let acknowledged = tally.acknowledged.iter().map(|write| &write.ids);
+        let lost = count(acknowledged, |id| !primary.contains_key(id));
+        let denied = count(tally.refused.iter().map(|write| &write.ids), |id| primary.contains_key(id));
         let strays = replicas.iter().flat_map(|replica| {
             let missing = primary.keys().filter(|id| !replica.contains_key(id));
             missing.chain(replica.keys().filter(|id| !primary.contains_key(id)))
@@ -285,8 +286,8 @@ fn ledgers(cluster: &Cluster) -> (Ledger, Vec<Ledger>) {
 
 type Ledger = HashMap<u64, u32>;
 
-fn count(writes: &[Vec<u64>], is_wrong: impl Fn(&u64) -> bool) -> Vec<String> {
-    writes.iter().filter(|ids| ids.iter().any(&is_wrong)).map(|ids| format!("{ids:?}")).collect()
+fn count<'a>(writes: impl Iterator<Item = &'a Vec<u64>>, is_wrong: impl Fn(&u64) -> bool) -> Vec<String> {
+    writes.filter(|ids| ids.iter().any(&is_wrong)).map(|ids| format!("{ids:?}")).collect()
 }
 
 /// The texts of errors with their numbers left out, each once, with how often it came.

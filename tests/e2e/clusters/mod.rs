@@ -3,10 +3,14 @@
 //! Clients write all the time, each row with the node that wrote it. Afterwards the table says which node was written to
 //! when, and whether anything acknowledged is missing.
 
+mod aurora;
+mod chaos;
+mod found;
 mod galera;
 mod group_replication;
 mod ledger;
-mod scripted;
+mod rds;
+pub mod scripted;
 mod trio;
 
 use std::time::{Duration, Instant};

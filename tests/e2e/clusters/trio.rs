@@ -43,15 +43,7 @@ impl Trio {
 
     /// The rows of an answer for administrators, the cells of each joined by blanks.
     pub fn ask(&mut self, question: &str) -> Vec<String> {
-        let answer = self.admin.query(question);
-        assert!(answer.error().is_none(), "{question}: {:?}", answer.error());
-        let joined = |row: Vec<Option<String>>| {
-            row.into_iter()
-                .map(|cell| cell.unwrap_or_else(|| "NULL".to_owned()))
-                .collect::<Vec<_>>()
-                .join(" ")
-        };
-        answer.text_rows().into_iter().map(joined).collect()
+        rows_of(&mut self.admin, question)
     }
 
     /// The nodes in a hostgroup.
@@ -132,6 +124,16 @@ impl Trio {
         node.pid = process.pid();
         node.again = Some(process);
     }
+}
+
+/// The rows of an answer for administrators, the cells of each joined by blanks.
+pub fn rows_of(admin: &mut RawClient, question: &str) -> Vec<String> {
+    let answer = admin.query(question);
+    assert!(answer.error().is_none(), "{question}: {:?}", answer.error());
+    let joined = |row: Vec<Option<String>>| {
+        row.into_iter().map(|cell| cell.unwrap_or_else(|| "NULL".to_owned())).collect::<Vec<_>>().join(" ")
+    };
+    answer.text_rows().into_iter().map(joined).collect()
 }
 
 fn nodes_of(record: &Value) -> Vec<Node> {

@@ -11,10 +11,10 @@ use super::sources::Source;
 type Floors = &'static [&'static [&'static str]];
 
 const CONTROL: Floors = &[
-    &["calendar", "effect", "files", "listeners", "traces", "urgency"],
+    &["calendar", "effect", "files", "holds", "listeners", "scheduler", "traces", "urgency"],
     &["config", "query_log", "schema"],
     &["monitor"],
-    &["variables"],
+    &["switchover", "variables"],
     &["tls", "without_effect"],
     &["config_file"],
     &["json_schema", "store"],

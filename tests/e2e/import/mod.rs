@@ -90,15 +90,15 @@ fn a_report_writes_nothing_and_names_what_would_become_of_everything() {
     let folder = TempFolder::new("import");
     let file = "mysql_servers = ( { address=\"a\", hostgroup=0 } )\n\
                 mysql_users = ( { username=\"app\", password=\"of-app\", fast_forward=1 } )\n\
-                scheduler = ( { id=1, interval_ms=1000, filename=\"/bin/true\" } )\npgsql_users = ( )\n";
+                restapi = ( { id=1, timeout_ms=1000, method=\"GET\", uri=\"x\", script=\"/bin/true\" } )\npgsql_users = ( )\n";
     fs::write(folder.file("proxysql.cnf"), file).expect("a file");
     let output = import(folder.path(), &["proxysql.cnf", "--report"]);
     let said = text(&output.stdout);
     for expected in [
-        "Carried over from proxysql.cnf:\n  mysql_servers: 1 row\n  mysql_users: 1 row\n  scheduler: 1 row\n",
+        "Carried over from proxysql.cnf:\n  mysql_servers: 1 row\n  mysql_users: 1 row\n  restapi_routes: 1 row\n",
         "Not carried over:\n  proxysql.cnf:4:1: warning: ignored: `pgsql_users` is not read",
         "Works differently in Narrows:\n  mysql_users.fast_forward = 1 (1): LOAD DATA LOCAL is refused",
-        "Carried over, and does nothing in Narrows:\n  scheduler (1 row) has no effect in this version",
+        "Carried over, and does nothing in Narrows:\n  restapi_routes (1 row) has no effect in this version",
         "Nothing was written.\n",
     ] {
         assert!(said.contains(expected), "{expected}\n{said}");

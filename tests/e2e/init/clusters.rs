@@ -1,8 +1,9 @@
-//! Clusters that Narrows does not support, played by scripted servers: what the file makes of them, and what is said.
+//! Clusters: what the file makes of them, and what is said. Scripted servers play them; one test has a real one.
 
-use narrows_testkit::{Conversation, FakeMysql, Move, writer};
+use narrows_testkit::{Conversation, FakeMysql, Flavour, Move, wait_until, writer};
 
 use super::{Place, ports};
+use crate::sandbox::Sandbox;
 
 /// A result set of text columns.
 fn table(columns: &[&str], rows: &[Vec<String>]) -> Move {
@@ -47,7 +48,7 @@ fn three() -> Vec<FakeMysql> {
 }
 
 #[test]
-fn of_a_galera_cluster_one_node_is_used_and_the_others_are_in_reserve() {
+fn of_a_galera_cluster_all_nodes_are_used_in_their_roles() {
     let nodes = three();
     let all: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
     for (number, node) in nodes.iter().enumerate() {
@@ -56,19 +57,18 @@ fn of_a_galera_cluster_one_node_is_used_and_the_others_are_in_reserve() {
     }
     let place = Place::new();
     let said = place.init_well(nodes[1].port(), "app", &[]);
-    assert!(
-        said.contains("is a node of a Galera cluster, which Narrows does not support: it does not notice"),
-        "{said}"
-    );
+    assert!(said.contains("roles: one node in hostgroup 10 is written to, those in 20 are read"), "{said}");
     let toml = place.toml();
     assert_eq!(
         (toml.matches("[[mysql_servers]]").count(), toml.matches("OFFLINE_SOFT").count()),
-        (3, 2),
+        (3, 0),
         "{toml}"
     );
+    assert!(toml.contains("[[mysql_galera_hostgroups]]\nwriter_hostgroup = 10\n"), "{toml}");
+    assert!(toml.contains("auto_read_write_split = true"), "{toml}");
     let _narrows = place.serve();
     let mut admin = place.admin();
-    assert_eq!((ports(&mut admin, 10), ports(&mut admin, 20)), (vec![nodes[1].port()], vec![]));
+    assert_eq!(ports(&mut admin, 10).len(), 1);
 }
 
 /// Two nodes of a Galera cluster: the given one, and one on what looks like another machine.
@@ -128,29 +128,56 @@ fn on_a_terminal_other_machines_are_shown_before_they_get_the_password() {
 }
 
 #[test]
-fn a_group_with_one_primary_is_followed_by_read_only() {
+fn of_a_group_all_members_are_used_in_their_roles() {
     let members = three();
-    let row = |(number, member): (usize, &FakeMysql)| {
-        let role = if number == 0 { "PRIMARY" } else { "SECONDARY" };
-        vec!["127.0.0.1".to_owned(), member.port().to_string(), role.to_owned()]
-    };
-    let rows: Vec<Vec<String>> = members.iter().enumerate().map(row).collect();
+    let row = |member: &FakeMysql| vec!["127.0.0.1".to_owned(), member.port().to_string()];
+    let rows: Vec<Vec<String>> = members.iter().map(row).collect();
     for (number, member) in members.iter().enumerate() {
-        let members = table(&["MEMBER_HOST", "MEMBER_PORT", "MEMBER_ROLE"], &rows);
+        let members = table(&["MEMBER_HOST", "MEMBER_PORT"], &rows);
         let read_only = if number == 0 { "OFF" } else { "ON" };
         member.say(server(number, read_only, &pairs(&[])).on(MEMBERS, &[members]));
     }
     let place = Place::new();
     let said = place.init_well(members[2].port(), "app", &[]);
-    assert!(
-        said.contains(
-            "These servers are a group, and Narrows does not support Group Replication: it follows read_only"
-        ),
-        "{said}"
-    );
-    assert!(said.contains(&format!("hostgroup 10 on 127.0.0.1:{}", members[0].port())), "{said}");
+    assert!(said.contains("failover: another node is written to"), "{said}");
     let toml = place.toml();
-    assert!(toml.contains("[[mysql_replication_hostgroups]]") && !toml.contains("OFFLINE_SOFT"), "{toml}");
+    assert!(toml.contains("[[mysql_group_replication_hostgroups]]\nwriter_hostgroup = 10\n"), "{toml}");
+    assert_eq!(
+        (toml.matches("[[mysql_servers]]").count(), toml.matches("# MySQL").count()),
+        (3, 3),
+        "{toml}"
+    );
+}
+
+#[test]
+fn a_cluster_in_which_nothing_can_be_written_gets_no_file() {
+    let nodes = three();
+    let all: Vec<String> = nodes.iter().map(|node| format!("127.0.0.1:{}", node.port())).collect();
+    for (number, node) in nodes.iter().enumerate() {
+        let status = pairs(&[("wsrep_cluster_size", "3"), ("wsrep_incoming_addresses", &all.join(","))]);
+        node.say(server(number, "ON", &status));
+    }
+    let place = Place::new();
+    let said = place.init_badly(nodes[0].port(), "app", &[]);
+    assert!(said.contains("is read-only, and so is every other node of its cluster"), "{said}");
+}
+
+#[test]
+fn a_real_galera_cluster_is_found_from_one_node_and_served() {
+    Flavour::MariaDb.if_tested(|_| {
+        let sandbox = Sandbox::start(&["--galera"]);
+        let nodes: Vec<u16> = sandbox.servers().iter().map(|node| node.port).collect();
+        let place = Place::new();
+        let said = place.init_well(nodes[2], "app", &[]);
+        let toml = place.toml();
+        assert_eq!(toml.matches("[[mysql_servers]]").count(), 3, "{said}\n{toml}");
+        assert!(toml.contains("[[mysql_galera_hostgroups]]"), "{toml}");
+        let _narrows = place.serve();
+        let mut admin = place.admin();
+        wait_until("one node is written to, and two are read", || {
+            ports(&mut admin, 10).len() == 1 && ports(&mut admin, 20).len() == 2
+        });
+    });
 }
 
 const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version', 'version_comment', 'server_id', \
@@ -159,5 +186,5 @@ const VARIABLES: &str = "SHOW GLOBAL VARIABLES WHERE Variable_name IN ('version'
 const STATUS: &str =
     "SHOW GLOBAL STATUS WHERE Variable_name IN ('wsrep_cluster_size', 'wsrep_incoming_addresses')";
 
-const MEMBERS: &str = "SELECT MEMBER_HOST, MEMBER_PORT, MEMBER_ROLE FROM performance_schema.replication_group_members \
+const MEMBERS: &str = "SELECT MEMBER_HOST, MEMBER_PORT FROM performance_schema.replication_group_members \
      WHERE MEMBER_STATE <> 'OFFLINE'";

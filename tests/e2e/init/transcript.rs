@@ -64,7 +64,7 @@ fn to_a_galera_cluster() {
             println!("not tested: galera-4 or rsync is not installed");
             return;
         };
-        let place = first_statement(cluster.servers()[2].port(), "sbtest", &[MONITOR]);
+        let place = first_statement(cluster.servers()[2].port(), "sbtest", &[SPLIT, MONITOR]);
         assert_eq!(place.toml().matches("[[mysql_servers]]").count(), 3, "{}", place.toml());
     });
 }
@@ -76,6 +76,6 @@ fn to_a_group() {
         let place = first_statement(cluster.servers()[1].port(), "sbtest", &[SPLIT, MONITOR]);
         let toml = place.toml();
         assert_eq!(toml.matches("[[mysql_servers]]").count(), 3, "{toml}");
-        assert!(toml.contains("[[mysql_replication_hostgroups]]"), "{toml}");
+        assert!(toml.contains("[[mysql_group_replication_hostgroups]]"), "{toml}");
     });
 }

@@ -12,15 +12,14 @@ fn each_load_warns_of_what_has_no_effect() {
     let mut admin = narrows.admin();
     for (insert, load, expected) in [
         (
-            "INSERT INTO mysql_aws_aurora_hostgroups (writer_hostgroup, reader_hostgroup, domain_name) \
-             VALUES (1, 2, '.example.org')",
+            "UPDATE mysql_servers SET gtid_port = 1234",
             "LOAD MYSQL SERVERS TO RUNTIME",
-            "mysql_aws_aurora_hostgroups (1 row) has no effect",
+            "mysql_servers.gtid_port, set in 1 row, has no effect",
         ),
         (
-            "INSERT INTO scheduler (interval_ms, filename) VALUES (1000, '/bin/true')",
-            "LOAD SCHEDULER TO RUNTIME",
-            "scheduler (1 row) has no effect",
+            "INSERT INTO restapi_routes (timeout_ms, method, uri, script) VALUES (1000, 'GET', 'x', '/bin/true')",
+            "LOAD RESTAPI TO RUNTIME",
+            "restapi_routes (1 row) has no effect",
         ),
         (
             "INSERT INTO mysql_query_rules (rule_id, active, gtid_from_hostgroup) VALUES (1, 1, 0), (2, 1, 0), (3, 0, 0)",

@@ -22,6 +22,8 @@ pub struct Caller {
     pub warnings: Vec<Warning>,
     /// Whether its statement has already been checked, and SQLite accepts it.
     pub is_checked: bool,
+    /// Whether its statement has not been interpreted before.
+    pub is_first: bool,
 }
 
 impl Default for Caller {
@@ -34,6 +36,7 @@ impl Default for Caller {
             port: 0,
             warnings: Vec::new(),
             is_checked: false,
+            is_first: true,
         }
     }
 }

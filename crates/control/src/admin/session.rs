@@ -63,6 +63,7 @@ impl Session {
                     port: peer.1,
                     warnings: Vec::new(),
                     is_checked: false,
+                    is_first: true,
                 };
                 Some(Session { door, stream, input, login, caller, place })
             }
@@ -188,6 +189,7 @@ impl Session {
     /// Waits for its turn, then passes a statement to the control thread. Rows come with the permit for their memory.
     async fn ask(&mut self, text: &[u8]) -> (Reply, Option<Share>) {
         let since = Instant::now();
+        self.caller.is_first = true;
         loop {
             let role = self.caller.role;
             let turn = self.door.turns(role).take(&self.caller.user).await;
@@ -212,6 +214,7 @@ impl Session {
             self.caller = caller;
             match reply {
                 Reply::NotYet => {
+                    self.caller.is_first = false;
                     drop(turn);
                     sleep(ASK_AGAIN).await;
                 }

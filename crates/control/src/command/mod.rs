@@ -7,6 +7,7 @@ mod canned;
 mod checksum;
 mod eventslog;
 mod help;
+mod hold;
 mod kill;
 mod load;
 mod operate;
@@ -15,6 +16,7 @@ mod route;
 mod set;
 mod show;
 mod sql;
+mod switchover;
 mod verb;
 
 use std::time::Instant;
@@ -41,6 +43,8 @@ fn for_operators() -> impl Iterator<Item = &'static Verb> + Clone {
         show::VERBS,
         proxysql::VERBS,
         kill::VERBS,
+        hold::VERBS,
+        switchover::VERBS,
         checksum::VERBS,
         operate::VERBS,
         eventslog::VERBS,
@@ -64,7 +68,7 @@ pub fn documented() -> impl Iterator<Item = (String, Who, &'static str)> {
 pub fn answer(parts: &mut Parts<'_>, caller: &Caller, statement: &Statement<'_>, since: Instant) -> Reply {
     for verb in verbs().filter(|verb| verb.who.includes(caller.role)) {
         if let Some(words) = captures(verb.pattern, &statement.plain) {
-            let call = Call { caller, statement, words, since };
+            let call = Call { caller, statement, words, since, is_first: caller.is_first };
             if let Some(reply) = (verb.run)(parts, &call) {
                 return reply;
             }

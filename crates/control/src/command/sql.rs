@@ -76,8 +76,14 @@ fn on_figures(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Reply {
 /// Fills the runtime tables that `text` names, with the current state of servers.
 fn refresh_runtime(parts: &mut Parts<'_>, text: &str) -> Result<(), Refusal> {
     parts.store.refresh_runtime(text)?;
+    let names = |table: &str| text.to_ascii_lowercase().contains(table);
+    if names(stats::SCHEDULER_RUNS) {
+        parts
+            .store
+            .refill(&format!("main.{}", stats::SCHEDULER_RUNS), stats::scheduler_runs(parts.runtime))?;
+    }
     match parts.runtime.observer() {
-        Some(observer) if text.to_ascii_lowercase().contains("runtime_mysql_servers") => {
+        Some(observer) if names("runtime_mysql_servers") => {
             parts.store.show_statuses(&stats::statuses(&observer))
         }
         _ => Ok(()),

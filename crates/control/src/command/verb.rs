@@ -48,6 +48,8 @@ pub struct Call<'a> {
     pub words: Vec<&'a str>,
     /// When it arrived.
     pub since: Instant,
+    /// Whether it is interpreted for the first time: one that has no answer yet is interpreted again.
+    pub is_first: bool,
 }
 
 impl<'a> Call<'a> {

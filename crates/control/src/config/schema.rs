@@ -124,6 +124,11 @@ impl<R> Placed<R> {
     pub fn at(&self, column: &str) -> Position {
         self.columns.iter().find(|(name, _)| *name == column).map_or(self.at, |(_, at)| *at)
     }
+
+    /// A part of the row, in the same place.
+    pub fn part<'a, P>(&'a self, part: impl Fn(&'a R) -> P) -> Placed<P> {
+        Placed { row: part(&self.row), at: self.at, columns: self.columns.clone() }
+    }
 }
 
 impl<R> ConfigTable<R> {

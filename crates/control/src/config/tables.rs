@@ -1,9 +1,10 @@
 //! The tables and top-level keys of the file, one row per column.
 
 use narrows_proxy::snapshot::{
-    ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow,
-    HOSTGROUP_KEYS, HostgroupAttributesRow, HostgroupId, JsonKey, RULE_KEYS, ReplicationHostgroupRow,
-    RuleRow, ServerRow, ServerStatus, SslParamsRow, USER_KEYS, UserRow,
+    AuroraRow, ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow,
+    FirewallUserRow, HOSTGROUP_KEYS, HostgroupAttributesRow, HostgroupId, JsonKey, RULE_KEYS,
+    ReplicationHostgroupRow, RuleRow, SERVERS_DEFAULTS_KEYS, ServerRow, ServerStatus, SslParamsRow,
+    USER_KEYS, UserRow,
 };
 
 use super::bootstrap::Bootstrap;
@@ -32,12 +33,8 @@ pub const SECTIONS_NOT_READ: &[&str] = &[
 ];
 
 /// Sections that are only described by admin tables, with the tables' names.
-pub const SECTIONS_STORED_ONLY: &[(&str, &str)] = &[
-    ("mysql_aws_aurora_hostgroups", "mysql_aws_aurora_hostgroups"),
-    ("scheduler", "scheduler"),
-    ("restapi", "restapi_routes"),
-    ("proxysql_servers", "proxysql_servers"),
-];
+pub const SECTIONS_STORED_ONLY: &[(&str, &str)] =
+    &[("scheduler", "scheduler"), ("restapi", "restapi_routes"), ("proxysql_servers", "proxysql_servers")];
 
 /// The sections that are lists of rows.
 pub static SECTIONS: &[&dyn Section] = &[
@@ -48,6 +45,7 @@ pub static SECTIONS: &[&dyn Section] = &[
     &REPLICATION_HOSTGROUPS,
     &GROUP_REPLICATION_HOSTGROUPS,
     &GALERA_HOSTGROUPS,
+    &AURORA_HOSTGROUPS,
     &HOSTGROUP_ATTRIBUTES,
     &FIREWALL_USERS,
     &FIREWALL_RULES,
@@ -277,6 +275,38 @@ const CLUSTER_COLUMNS: &[Column<ClusterRow>] = &[
     text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
 ];
 
+/// `mysql_aws_aurora_hostgroups`.
+#[rustfmt::skip]
+pub static AURORA_HOSTGROUPS: ConfigTable<AuroraRow> = ConfigTable {
+    name: "mysql_aws_aurora_hostgroups",
+    doc: "Aurora clusters of MySQL: the monitor puts the writer in one hostgroup and the readers in the other, and finds new ones.",
+    blank: || AuroraRow { cluster: ClusterRow { max_writers: 1, ..ClusterRow::default() }, ..AuroraRow::default() },
+    columns: &[
+        integer("writer_hostgroup", 0, MOST, Required, |r, v| r.cluster.writer_hostgroup = hostgroup(v), "The node that is written to."),
+        integer("reader_hostgroup", 1, MOST, Required, aurora_readers, "The nodes that are read from; mysql-auto_read_write_split sends reads here."),
+        flag("active", Is("1"), |r: &mut AuroraRow, v| r.cluster.active = v, "Rows with 0 are kept, but not used."),
+        integer("aurora_port", 0, 65_535, Is("3306"), |r: &mut AuroraRow, v| r.aurora_port = to_u16(v), "The port of nodes that are found."),
+        text("domain_name", Form::NotEmpty, Required, |r: &mut AuroraRow, v| r.domain_name = v, "What follows a node's SERVER_ID in its host name; begins with a dot."),
+        integer("max_lag_ms", 10, 600_000, Is("600000"), |r: &mut AuroraRow, v| r.max_lag_ms = to_u32(v), "Milliseconds of estimated lag above which a node is not read from."),
+        integer("check_interval_ms", 100, 600_000, Is("1000"), |r: &mut AuroraRow, v| r.check_interval_ms = to_u32(v), "Milliseconds between two checks of a node."),
+        integer("check_timeout_ms", 80, 3_000, Is("1000"), |r: &mut AuroraRow, v| r.check_timeout_ms = to_u32(v), "Milliseconds that a node has to answer a check. (The default in the admin table is 800.)"),
+        integer("writer_is_also_reader", 0, 1, Is("0"), |r: &mut AuroraRow, v| r.cluster.writer_is_also_reader = to_u8(v), "Whether the writer is read from, too."),
+        integer("new_reader_weight", 0, 10_000_000, Is("1"), |r: &mut AuroraRow, v| r.new_reader_weight = to_u32(v), "The weight of nodes that are found."),
+        integer("add_lag_ms", 0, 600_000, Is("30"), |r: &mut AuroraRow, v| r.add_lag_ms = to_u32(v), "Milliseconds that are added to the lag that a node reports."),
+        integer("min_lag_ms", 0, 600_000, Is("30"), |r: &mut AuroraRow, v| r.min_lag_ms = to_u32(v), "The smallest estimate of a lag, in milliseconds."),
+        integer("lag_num_checks", 1, 16, Is("1"), |r: &mut AuroraRow, v| r.lag_num_checks = to_u32(v), "How many of the last reports an estimate is the greatest of."),
+        text("comment", Form::Any, Is(""), |r: &mut AuroraRow, v| r.cluster.comment = v, "Free text."),
+    ],
+};
+
+/// The hostgroup for readers, which is also for nodes that get no statements: there is no other one.
+fn aurora_readers(row: &mut AuroraRow, value: i64) {
+    let readers = hostgroup(value);
+    let cluster = &mut row.cluster;
+    (cluster.reader_hostgroup, cluster.backup_writer_hostgroup, cluster.offline_hostgroup) =
+        (readers, readers, readers);
+}
+
 /// `mysql_hostgroup_attributes`.
 #[rustfmt::skip]
 pub static HOSTGROUP_ATTRIBUTES: ConfigTable<HostgroupAttributesRow> = ConfigTable {
@@ -306,8 +336,8 @@ pub static HOSTGROUP_ATTRIBUTES: ConfigTable<HostgroupAttributesRow> = ConfigTab
         flag("connection_warming", Is("0"), |r, v| r.connection_warming = v, "Whether connections are opened before they are needed, up to free_connections_pct."),
         integer("throttle_connections_per_sec", 1, 1_000_000, Is("1000000"), |r, v| r.throttle_connections_per_sec = to_u32(v), "Most connections that are opened per second."),
         text("ignore_session_variables", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.ignore_session_variables = v, "Session variables whose changes are not tracked.").needless("ProxySQL does nothing with it either"),
-        text("hostgroup_settings", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.hostgroup_settings = v, "JSON: `balance` is \"least_outstanding\" (servers take turns by weight, but one that is far busier or slower than others gives up its turns) or \"weighted_random\"; `monitor_slave_lag_when_null` and `handle_warnings` (0 or 1) override the variables of the same names.").with_keys(HOSTGROUP_KEYS),
-        text("servers_defaults", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.servers_defaults = v, "Columns of servers that are discovered automatically.").not_yet(),
+        text("hostgroup_settings", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.hostgroup_settings = v, "JSON: `balance` is \"least_outstanding\" (servers take turns by weight, but one that is far busier or slower than others gives up its turns) or \"weighted_random\"; `monitor_slave_lag_when_null` and `handle_warnings` (0 or 1) override the variables of the same names; servers with less weight than `backup_weight_threshold` are backups, which are used while fewer than `backup_min_servers` (1) of the others can serve, as `backup_availability` (\"selectable\", \"status\" or \"capacity\") understands it; at most `max_waiting` clients with `max_waiting_bytes` bytes of statements wait for a server, each for up to `max_waiting_ms` instead of mysql-connect_timeout_server_max; `zones` names the zones of servers, such as {\"db1:3306\": \"east\"}. See docs/balancing.md.").with_keys(HOSTGROUP_KEYS),
+        text("servers_defaults", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.servers_defaults = v, "JSON: `weight`, `max_connections` and `use_ssl` of servers that the monitor finds for this hostgroup. What is absent is that of a server that is configured; the weight is 1.").with_keys(SERVERS_DEFAULTS_KEYS),
         text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
     ],
 };

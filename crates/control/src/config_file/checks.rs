@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use narrows_proxy::rows::convert::items;
-use narrows_proxy::snapshot::{HostgroupAttributesRow, ReplicationHostgroupRow};
+use narrows_proxy::snapshot::{AuroraRow, HostgroupAttributesRow, ReplicationHostgroupRow};
 
 use super::finding::{LikelyMistake, Of, Scope};
 use super::hostgroups::Managed;
@@ -15,6 +15,7 @@ use crate::config::form::ListenAddress;
 use crate::config::schema::Placed;
 use crate::config::tree::Position;
 use crate::monitor::cluster::ClusterKind;
+use crate::monitor::cluster::roster::is_host_name;
 use crate::variables::Values;
 
 /// Reports everything that is wrong in combinations of rows.
@@ -51,7 +52,7 @@ fn duplicates(sections: &Sections, report: &mut Problems) {
         format!("writer hostgroup {}", row.writer_hostgroup)
     });
     for kind in ClusterKind::ALL {
-        report_duplicates(kind.table(), sections.clusters(kind), "writer_hostgroup", report, |row| {
+        report_duplicates(kind.table(), &sections.clusters(kind), "writer_hostgroup", report, |row| {
             format!("writer hostgroup {}", row.writer_hostgroup)
         });
     }
@@ -176,11 +177,18 @@ fn servers(sections: &Sections, report: &mut Problems) {
     let mut managed = Managed::by_pairs(pairs.iter());
     for kind in ClusterKind::ALL {
         for placed in sections.clusters(kind) {
-            if let Some(reason) = managed.add_cluster(kind, &placed.row) {
+            if let Some(reason) = managed.add_cluster(kind, placed.row) {
                 let key = format!("writer_hostgroup={}", placed.row.writer_hostgroup);
                 let problem = Problem::Contradicts { section: kind.table(), key, reason };
                 report.add(placed.at("writer_hostgroup"), problem);
             }
+        }
+    }
+    for placed in &sections.aurora_hostgroups {
+        if let Some(reason) = aurora_fault(&placed.row) {
+            let key = format!("writer_hostgroup={}", placed.row.cluster.writer_hostgroup);
+            let problem = Problem::Contradicts { section: ClusterKind::Aurora.table(), key, reason };
+            report.add(placed.at("domain_name"), problem);
         }
     }
     for placed in &sections.rules {
@@ -205,7 +213,23 @@ fn replaced_pairs(pairs: &[Placed<ReplicationHostgroupRow>], report: &mut Proble
 pub(crate) fn attributes_fault(row: &HostgroupAttributesRow) -> Option<String> {
     let lag = || row.lag_when_null().map(drop);
     let warnings = || row.handle_warnings().map(drop);
-    row.balance().map(drop).and_then(|()| lag()).and_then(|()| warnings()).err()
+    let preference = || row.preference().map(drop);
+    let waiting = || row.waiting().map(drop);
+    let defaults = || row.servers_defaults().map(drop);
+    let balance = row.balance().map(drop);
+    balance
+        .and_then(|()| lag())
+        .and_then(|()| warnings())
+        .and_then(|()| preference())
+        .and_then(|()| waiting())
+        .and_then(|()| defaults())
+        .err()
+}
+
+/// Why a row of Aurora cannot be used.
+pub(crate) fn aurora_fault(row: &AuroraRow) -> Option<String> {
+    let domain = row.domain_name.strip_prefix('.').filter(|domain| is_host_name(domain));
+    domain.is_none().then(|| "domain_name must be a dot and the name of a domain".to_owned())
 }
 
 /// The writer hostgroup of a row must not be the reader hostgroup of a row.
@@ -237,7 +261,7 @@ impl Sections {
         let at = match of {
             Of::Servers => at(&self.servers, index, column),
             Of::Pairs => at(&self.replication_hostgroups, index, column),
-            Of::Clusters(kind) => at(self.clusters(kind), index, column),
+            Of::Clusters(kind) => at(&self.clusters(kind), index, column),
             Of::SslParams => at(&self.ssl_params, index, column),
             Of::FirewallUsers => at(&self.firewall_users, index, column),
             Of::FirewallRules => at(&self.firewall_rules, index, column),

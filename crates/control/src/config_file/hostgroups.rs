@@ -23,16 +23,18 @@ impl Managed {
         if !row.active {
             return None;
         }
-        let own = row.hostgroups();
+        let all = row.hostgroups();
+        let two = [row.writer_hostgroup, row.reader_hostgroup];
+        let own: &[HostgroupId] = if kind == ClusterKind::Aurora { &two } else { &all };
         if (1..own.len()).any(|index| own[..index].contains(&own[index])) {
-            return Some("its four hostgroups must differ from each other".to_owned());
+            return Some("its hostgroups must differ from each other".to_owned());
         }
         if let Some((hostgroup, table, writers)) = self.0.iter().find(|(other, ..)| own.contains(other)) {
             return Some(format!(
                 "hostgroup {hostgroup} belongs to the row of {table} with writer_hostgroup {writers} already"
             ));
         }
-        self.0.extend(own.map(|hostgroup| (hostgroup, kind.table(), row.writer_hostgroup)));
+        self.0.extend(own.iter().map(|hostgroup| (*hostgroup, kind.table(), row.writer_hostgroup)));
         None
     }
 }

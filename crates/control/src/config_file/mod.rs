@@ -7,6 +7,7 @@ pub(crate) mod checks;
 pub(crate) mod finding;
 pub(crate) mod hostgroups;
 mod paths;
+mod preference;
 mod rules;
 mod sections;
 pub(crate) mod together;
@@ -162,6 +163,7 @@ fn loaded(sections: Sections, diagnostics: Vec<Diagnostic>) -> LoadedFile {
             replication_hostgroups: rows(sections.replication_hostgroups),
             galera_hostgroups: rows(sections.galera_hostgroups),
             group_replication_hostgroups: rows(sections.group_replication_hostgroups),
+            aurora_hostgroups: rows(sections.aurora_hostgroups),
             hostgroup_attributes: rows(sections.hostgroup_attributes),
             firewall_users: rows(sections.firewall_users),
             firewall_rules: rows(sections.firewall_rules),

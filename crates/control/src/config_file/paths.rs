@@ -10,8 +10,10 @@ use narrows_proxy::snapshot::SslParamsRow;
 
 use super::sections::Sections;
 use crate::config::diagnostic::{Problem, Problems};
+use crate::config::form;
 use crate::config::schema::Placed;
-use crate::config::tree::{Document, Position};
+use crate::config::tree::{Document, NodeValue, Position};
+use crate::scheduler::why_not_run;
 use crate::tls;
 use crate::variables::{Special, VARIABLES};
 
@@ -19,6 +21,7 @@ use crate::variables::{Special, VARIABLES};
 pub(super) fn check(document: &Document, sections: &Sections, report: &mut Problems) {
     at_the_top(document, sections, report);
     written_by_variables(sections, report);
+    programs(document, sections, report);
     for (row, reason) in tls::faults_toward_servers(&sections.variables, &rows(&sections.ssl_params)) {
         match row.and_then(|row| sections.ssl_params.get(row)) {
             Some(placed) => of_row(placed, reason, report),
@@ -70,6 +73,34 @@ fn written_by_variables(sections: &Sections, report: &mut Problems) {
         {
             let at = sections.variable_at(name).unwrap_or_default();
             report.add(at, problem(name, path, why));
+        }
+    }
+}
+
+/// The programs of the scheduler.
+fn programs(document: &Document, sections: &Sections, report: &mut Problems) {
+    let datadir = sections.bootstrap.datadir.as_deref();
+    let scheduler = document.root.iter().filter(|entry| entry.name == "scheduler");
+    let rows = scheduler.filter_map(|entry| match &entry.node.value {
+        NodeValue::List(rows) => Some(rows),
+        _ => None,
+    });
+    for row in rows.flatten() {
+        let NodeValue::Group(columns) = &row.value else { continue };
+        let column = |name: &str| columns.iter().find(|column| column.name.eq_ignore_ascii_case(name));
+        let is_active = column("active").and_then(|column| form::text_of(&column.node.value));
+        let Some(filename) = column("filename") else { continue };
+        let Some(text) = form::text_of(&filename.node.value) else { continue };
+        // The data folder may be one that the command line names, or that is created.
+        let path = match (Path::new(&text), datadir) {
+            (path, _) if path.is_absolute() => path.to_owned(),
+            (path, Some(datadir)) => datadir.join(path),
+            _ => continue,
+        };
+        if is_active.is_none_or(|text| text != "0" && text != "false")
+            && let Some(why) = why_not_run(&path)
+        {
+            report.add(filename.node.at, problem("scheduler", &path, why.to_owned()));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The contents of a file's sections: rows and variables, each with its position.
 
 use narrows_proxy::snapshot::{
-    ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallRuleRow, FirewallUserRow,
+    AuroraRow, ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallRuleRow, FirewallUserRow,
     HostgroupAttributesRow, ReplicationHostgroupRow, RuleRow, ServerRow, SslParamsRow, UserRow,
 };
 
@@ -29,6 +29,7 @@ pub(super) struct Sections {
     pub replication_hostgroups: Vec<Placed<ReplicationHostgroupRow>>,
     pub galera_hostgroups: Vec<Placed<ClusterRow>>,
     pub group_replication_hostgroups: Vec<Placed<ClusterRow>>,
+    pub aurora_hostgroups: Vec<Placed<AuroraRow>>,
     pub hostgroup_attributes: Vec<Placed<HostgroupAttributesRow>>,
     pub firewall_users: Vec<Placed<FirewallUserRow>>,
     pub firewall_rules: Vec<Placed<FirewallRuleRow>>,
@@ -75,6 +76,9 @@ impl Sections {
             "mysql_galera_hostgroups" => {
                 self.galera_hostgroups = tables::GALERA_HOSTGROUPS.read(node, report);
             }
+            "mysql_aws_aurora_hostgroups" => {
+                self.aurora_hostgroups = tables::AURORA_HOSTGROUPS.read(node, report);
+            }
             "mysql_hostgroup_attributes" => {
                 self.hostgroup_attributes = tables::HOSTGROUP_ATTRIBUTES.read(node, report);
             }
@@ -94,10 +98,15 @@ impl Sections {
     }
 
     /// The rows of clusters of one kind.
-    pub fn clusters(&self, kind: ClusterKind) -> &[Placed<ClusterRow>] {
+    pub fn clusters(&self, kind: ClusterKind) -> Vec<Placed<&ClusterRow>> {
         match kind {
-            ClusterKind::Galera => &self.galera_hostgroups,
-            ClusterKind::GroupReplication => &self.group_replication_hostgroups,
+            ClusterKind::Galera => self.galera_hostgroups.iter().map(|row| row.part(|row| row)).collect(),
+            ClusterKind::GroupReplication => {
+                self.group_replication_hostgroups.iter().map(|row| row.part(|row| row)).collect()
+            }
+            ClusterKind::Aurora => {
+                self.aurora_hostgroups.iter().map(|row| row.part(|row| &row.cluster)).collect()
+            }
         }
     }
 

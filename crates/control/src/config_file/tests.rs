@@ -403,7 +403,6 @@ fn a_real_proxysql_cnf_starts_and_says_what_it_passed_over() {
             "40: ignored: there is no variable `monitor_timeout` in mysql_variables",
             "41: ignored: there is no variable `max_conections` in mysql_variables; did you mean `max_connections`?",
             "48: ignored: there is no column `max_conn` in mysql_servers",
-            "74: `scheduler` has no effect in this version of Narrows",
             "96: `proxysql_servers` has no effect in this version of Narrows",
             "98: ignored: there is no section or key `mysql_user`; did you mean `mysql_users`?",
             "99: ignored: there is no section or key `house_keeping`",

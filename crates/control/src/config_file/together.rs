@@ -4,14 +4,16 @@ use std::collections::{BTreeMap, HashSet};
 
 use narrows_proxy::query_log::{self, LogOutput};
 use narrows_proxy::snapshot::{
-    ClusterRow, FastRoutingRow, FirewallRuleRow, FirewallUserRow, HOSTGROUP_KEYS, HostgroupAttributesRow,
-    ReplicationHostgroupRow, Rows, RuleRow, ServerRow, Split, SslParamsRow, USER_KEYS, UserRow, Variables,
+    AuroraRow, ClusterRow, FastRoutingRow, FirewallRuleRow, FirewallUserRow, HOSTGROUP_KEYS,
+    HostgroupAttributesRow, ReplicationHostgroupRow, Rows, RuleRow, SERVERS_DEFAULTS_KEYS, ServerRow, Split,
+    SslParamsRow, USER_KEYS, UserRow, Variables,
 };
 
 use super::finding::{
     FIREWALL, LikelyMistake, NO_LOG, Of, SERVERS, SERVERS_ON_VARIABLES, Scope, Search, USERS, USERS_ON_ALL,
     USERS_ON_SERVERS, USERS_ON_VARIABLES, VARIABLES,
 };
+use super::preference::Preferences;
 use super::rules::{self, Surroundings};
 use super::sections::Sections;
 use crate::config::diagnostic::Problem;
@@ -26,6 +28,7 @@ pub(crate) struct Together<'a> {
     servers: Vec<&'a ServerRow>,
     pairs: Vec<&'a ReplicationHostgroupRow>,
     clusters: Vec<(ClusterKind, usize, &'a ClusterRow)>,
+    aurora: Vec<&'a AuroraRow>,
     hostgroup_attributes: Vec<&'a HostgroupAttributesRow>,
     ssl_params: Vec<&'a SslParamsRow>,
     users: Vec<&'a UserRow>,
@@ -46,7 +49,8 @@ impl<'a> Together<'a> {
         Together {
             servers: all(&sections.servers),
             pairs: all(&sections.replication_hostgroups),
-            clusters: active(|kind| all(sections.clusters(kind))),
+            clusters: active(|kind| sections.clusters(kind).into_iter().map(|placed| placed.row).collect()),
+            aurora: all(&sections.aurora_hostgroups),
             hostgroup_attributes: all(&sections.hostgroup_attributes),
             ssl_params: all(&sections.ssl_params),
             users: all(&sections.users),
@@ -63,7 +67,8 @@ impl<'a> Together<'a> {
         Together {
             servers: rows.servers.iter().collect(),
             pairs: rows.replication_hostgroups.iter().collect(),
-            clusters: active(|kind| kind.rows(rows).iter().collect()),
+            clusters: active(|kind| kind.rows(rows).collect()),
+            aurora: rows.aurora_hostgroups.iter().collect(),
             hostgroup_attributes: rows.hostgroup_attributes.iter().collect(),
             ssl_params: rows.ssl_params.iter().collect(),
             users: rows.users.iter().collect(),
@@ -88,6 +93,8 @@ impl<'a> Together<'a> {
         self.without_monitor(&mut search);
         self.about_hostgroups(&hostgroups, &mut search);
         self.about_clusters(&hostgroups, &mut search);
+        self.about_preferences(&mut search);
+        self.about_aurora(&mut search);
         self.ssl_params(&mut search);
         self.accounts(&hostgroups, &mut search);
         // Without any server, this is reported once, and not for each account and rule.
@@ -217,6 +224,47 @@ impl<'a> Together<'a> {
         }
     }
 
+    /// Times and lags of Aurora that do not go together.
+    fn about_aurora(&self, search: &mut Search) {
+        for (index, row) in self.aurora.iter().enumerate().filter(|(_, row)| row.cluster.active) {
+            let name = || {
+                format!("{} writer_hostgroup={}", ClusterKind::Aurora.table(), row.cluster.writer_hostgroup)
+            };
+            let mut add = |column: &'static str, flaw: String| {
+                let place = (Of::Clusters(ClusterKind::Aurora), index, column);
+                let name_of = column.to_owned();
+                search.add(SERVERS, place, || Problem::NotAsWritten { row: name(), name: name_of, flaw });
+            };
+            let least_ms = row.add_lag_ms.max(row.min_lag_ms);
+            if row.max_lag_ms < least_ms {
+                add(
+                    "max_lag_ms",
+                    format!(
+                        "is {}, and no estimate is below {least_ms}: no node is read from",
+                        row.max_lag_ms
+                    ),
+                );
+            } else if row.max_lag_ms < row.check_interval_ms {
+                add(
+                    "max_lag_ms",
+                    format!(
+                        "is {}, and a lag is only noticed every {} ms",
+                        row.max_lag_ms, row.check_interval_ms
+                    ),
+                );
+            }
+            if row.check_timeout_ms > row.check_interval_ms {
+                add(
+                    "check_timeout_ms",
+                    format!(
+                        "is above check_interval_ms ({}): a check that takes longer delays the next one",
+                        row.check_interval_ms
+                    ),
+                );
+            }
+        }
+    }
+
     /// Settings of hostgroups, and pairs of them.
     fn about_hostgroups(&self, hostgroups: &HashSet<i32>, search: &mut Search) {
         let is_empty = |hostgroup: i32| !self.servers.is_empty() && !hostgroups.contains(&hostgroup);
@@ -225,6 +273,8 @@ impl<'a> Together<'a> {
             let place = |column| (Of::HostgroupAttributes, index, column);
             let keys = (HOSTGROUP_KEYS, row.hostgroup_settings.as_str());
             search.add_keys_not_read(SERVERS, place("hostgroup_settings"), name, keys);
+            let keys = (SERVERS_DEFAULTS_KEYS, row.servers_defaults.as_str());
+            search.add_keys_not_read(SERVERS, place("servers_defaults"), name, keys);
             if is_empty(row.hostgroup.0) {
                 let name = || format!("mysql_hostgroup_attributes hostgroup_id={}", row.hostgroup);
                 search.add_idle(SERVERS, place("hostgroup_id"), name, "the hostgroup has no server");
@@ -238,6 +288,15 @@ impl<'a> Together<'a> {
                 search.add_idle(SERVERS, place, name, "neither of its hostgroups has a server");
             }
         }
+    }
+
+    /// Backups and zones.
+    fn about_preferences(&self, search: &mut Search) {
+        let pairs = self.pairs.iter().map(|pair| vec![pair.writer_hostgroup.0, pair.reader_hostgroup.0]);
+        let clusters = self.clusters.iter().map(|(_, _, row)| row.hostgroups().map(|it| it.0).to_vec());
+        let linked: Vec<Vec<i32>> = pairs.chain(clusters).collect();
+        let (rows, servers) = (&self.hostgroup_attributes, &self.servers);
+        Preferences { rows, servers, linked: &linked, own_zone: &self.variables.zone }.examine(search);
     }
 
     /// TLS settings of servers that there are not, or that are connected to without TLS.

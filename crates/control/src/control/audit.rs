@@ -114,6 +114,10 @@ impl Audit {
         before: Before,
         reply: &Reply,
     ) {
+        // It is logged with its answer.
+        if matches!(reply, Reply::NotYet) {
+            return;
+        }
         let by = format!("{}@{}:{}", caller.user, caller.host, caller.port);
         let failure = match reply {
             Reply::Refused(refusal) => Some(refusal.message.as_str()),

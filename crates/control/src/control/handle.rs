@@ -11,6 +11,7 @@ use crate::admin::readers::Returned;
 use crate::admin::request::Request;
 use crate::monitor::Report;
 use crate::runtime::Plane;
+use crate::switchover::Wanted;
 
 /// Messages to the control thread.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub enum Message {
     FlushLogs,
     /// Process the findings of checks.
     Monitor(Report),
+    /// Do what a switchover wants.
+    Switchover(Wanted),
     /// Release everything but the data plane, and hand over the data plane.
     HandOver(HandOver),
 }
@@ -36,6 +39,12 @@ impl From<Request> for Message {
 impl From<Returned> for Message {
     fn from(returned: Returned) -> Message {
         Message::Returned(returned)
+    }
+}
+
+impl From<Wanted> for Message {
+    fn from(wanted: Wanted) -> Message {
+        Message::Switchover(wanted)
     }
 }
 

@@ -14,11 +14,11 @@ use tokio_rustls::TlsAcceptor;
 
 use super::console::Console;
 use super::peer::Peer;
-use super::places::Place;
+use super::places::HttpPlace;
 use super::routes;
 
 /// Serves a connection to its end.
-pub async fn serve(console: Rc<Console>, socket: Socket, place: Place) {
+pub async fn serve(console: Rc<Console>, socket: Socket, place: HttpPlace) {
     let (host, port) = socket.peer();
     let peer = Peer { host, port, is_local: socket.is_local() };
     let conversation = async {
@@ -36,7 +36,7 @@ pub async fn serve(console: Rc<Console>, socket: Socket, place: Place) {
 async fn begin<S: AsyncRead + AsyncWrite + Unpin>(
     console: &Rc<Console>,
     peer: &Peer,
-    place: &Place,
+    place: &HttpPlace,
     stream: S,
 ) {
     let Some(config) = console.server.tls() else { return converse(console, peer, place, stream).await };
@@ -50,7 +50,7 @@ async fn begin<S: AsyncRead + AsyncWrite + Unpin>(
 async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     console: &Rc<Console>,
     peer: &Peer,
-    place: &Place,
+    place: &HttpPlace,
     stream: S,
 ) {
     let service = service_fn(|request| async {

@@ -8,7 +8,7 @@ use narrows_proxy::rt::{self, Listener, MailboxReceiver, MailboxSender, sleep, s
 
 use super::connection;
 use super::console::Console;
-use super::places::Places;
+use super::places::HttpPlaces;
 use super::server::Server;
 use super::settings::HttpSettings;
 use crate::admin::request::Request;
@@ -25,7 +25,7 @@ pub enum HttpOrder {
 
 struct Entrance {
     console: Rc<Console>,
-    places: Rc<Places>,
+    places: Rc<HttpPlaces>,
     listeners: Listeners,
 }
 
@@ -79,7 +79,7 @@ where
 async fn obey(server: Server, mut mailbox: MailboxReceiver<HttpOrder>) {
     let entrance = Rc::new(Entrance {
         console: Console::new(Rc::new(server)),
-        places: Places::new(MOST_CLIENTS),
+        places: HttpPlaces::new(MOST_CLIENTS),
         listeners: Listeners::default(),
     });
     while let Some(order) = mailbox.recv().await {

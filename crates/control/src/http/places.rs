@@ -7,7 +7,7 @@ use std::rc::Rc;
 use narrows_proxy::rt::Notify;
 
 /// All places.
-pub struct Places {
+pub struct HttpPlaces {
     most: usize,
     taken: Cell<usize>,
     /// Clients of which no request is being answered; first the one for which that is true for longest.
@@ -17,17 +17,17 @@ pub struct Places {
 }
 
 /// The place of one client, which is free again when this is dropped.
-pub struct Place {
-    places: Rc<Places>,
+pub struct HttpPlace {
+    places: Rc<HttpPlaces>,
     /// Its number among the quiet ones; `None`: it is not one of them.
     number: Cell<Option<u64>>,
     lost: Rc<Notify>,
 }
 
-impl Places {
+impl HttpPlaces {
     /// That many places.
-    pub fn new(most: usize) -> Rc<Places> {
-        Rc::new(Places {
+    pub fn new(most: usize) -> Rc<HttpPlaces> {
+        Rc::new(HttpPlaces {
             most,
             taken: Cell::new(0),
             quiet: RefCell::default(),
@@ -38,7 +38,7 @@ impl Places {
 
     /// Takes a place. If none is free, the client that has been quiet for longest loses its own; this waits as long as
     /// all of them are being answered.
-    pub async fn take(self: &Rc<Places>) -> Place {
+    pub async fn take(self: &Rc<HttpPlaces>) -> HttpPlace {
         while self.taken.get() >= self.most {
             let longest = self.quiet.borrow_mut().pop_first();
             if let Some((_, lost)) = longest {
@@ -47,13 +47,14 @@ impl Places {
             self.changed.notified().await;
         }
         self.taken.set(self.taken.get() + 1);
-        let place = Place { places: Rc::clone(self), number: Cell::new(None), lost: Rc::new(Notify::new()) };
+        let place =
+            HttpPlace { places: Rc::clone(self), number: Cell::new(None), lost: Rc::new(Notify::new()) };
         place.answered();
         place
     }
 }
 
-impl Place {
+impl HttpPlace {
     /// Returns when another client needs the place.
     pub async fn lost(&self) {
         self.lost.notified().await;
@@ -76,7 +77,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for HttpPlace {
     fn drop(&mut self) {
         self.answering();
         self.places.taken.set(self.places.taken.get() - 1);
@@ -96,7 +97,7 @@ mod tests {
         pin!(future).poll(&mut Context::from_waker(Waker::noop()))
     }
 
-    fn taken(places: &Rc<Places>) -> Place {
+    fn taken(places: &Rc<HttpPlaces>) -> HttpPlace {
         match now(places.take()) {
             Poll::Ready(place) => place,
             Poll::Pending => panic!("no place is free"),
@@ -105,7 +106,7 @@ mod tests {
 
     #[test]
     fn the_client_that_is_quiet_for_longest_makes_room() {
-        let places = Places::new(2);
+        let places = HttpPlaces::new(2);
         let (first, second) = (taken(&places), taken(&places));
         first.answering();
         first.answered();

@@ -24,6 +24,8 @@ pub struct Check {
     pub table: &'static str,
     /// What the table's columns for the values have if a check fails; empty: it has no such columns.
     pub values: &'static [LogCell],
+    /// Whether the table has the error before the values, and a row for each of several sets of them.
+    pub has_error_first: bool,
     /// The names of its counters in `stats_mysql_global`: successful checks, and failed ones.
     pub counters: Option<(&'static str, &'static str)>,
     /// Whether its results have consequences that do not depend on pings.
@@ -48,7 +50,7 @@ pub enum Subject {
 }
 
 /// A value that a check found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LogCell {
     /// Nothing.
     Null,
@@ -56,10 +58,15 @@ pub enum LogCell {
     Integer(i64),
     /// A word.
     Text(&'static str),
+    /// What a server has said.
+    Said(String),
 }
 
 /// The repeated check of one subject.
 pub trait Task {
+    /// Takes note of how the server is configured, before each check.
+    fn prepare(&mut self, _: &Target) {}
+
     /// Checks once, within `limit`.
     fn ask<'a>(
         &'a mut self,
@@ -71,6 +78,16 @@ pub trait Task {
     /// The changes that follow from an outcome.
     fn decide(&mut self, _: &Outcome, _: &MonitorSettings, _: &Target) -> Vec<Finding> {
         Vec::new()
+    }
+
+    /// Whether the name of the server may lead elsewhere by now.
+    fn may_have_moved(&mut self) -> bool {
+        false
+    }
+
+    /// The lag of the server in milliseconds, if it is known that precisely.
+    fn lag_ms(&self) -> Option<u32> {
+        None
     }
 }
 

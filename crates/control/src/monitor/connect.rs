@@ -12,6 +12,7 @@ pub static CHECK: Check = Check {
     name: "connect",
     table: "mysql_server_connect_log",
     values: &[],
+    has_error_first: false,
     counters: Some(("MySQL_Monitor_connect_check_OK", "MySQL_Monitor_connect_check_ERR")),
     decides_without_pings: false,
     consequence: "until it succeeds, it is unknown whether the server answers, its role and its lag",

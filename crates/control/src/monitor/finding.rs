@@ -2,8 +2,11 @@
 
 use narrows_proxy::snapshot::{CheckType, HostgroupId};
 
+use super::cluster::roster::Roster;
+use super::cluster::views::View;
 use super::cluster::{ClusterId, Word};
 use super::plan::Address;
+use super::rds_topology::Topology;
 
 /// One thing that has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +19,12 @@ pub enum Finding {
     Lag(Address, HostgroupId, Lag, MeasuredLag),
     /// What a node of a cluster says about itself; its role follows from what all of them say.
     Node(Address, ClusterId, Word),
+    /// What a server says about its place in RDS.
+    Topology(Address, Topology),
+    /// Which nodes a node of a cluster names.
+    Roster(Address, ClusterId, Roster),
+    /// The view that a node of a cluster has; `None`: it has none, or cannot be used.
+    View(Address, ClusterId, Option<View>),
 }
 
 impl Finding {
@@ -28,7 +37,9 @@ impl Finding {
             Finding::Role(server, _, ServerRole::Reader) => (server, "reader"),
             Finding::Lag(server, _, Lag::Fine, _) => (server, "caught_up"),
             Finding::Lag(server, _, Lag::TooMuch, _) => (server, "lagging"),
-            Finding::Node(..) => return None,
+            Finding::Node(..) | Finding::View(..) | Finding::Roster(..) | Finding::Topology(..) => {
+                return None;
+            }
         })
     }
 }

@@ -121,6 +121,7 @@ const QUIET: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
+    use super::super::check::Subject;
     use super::super::{connect, ping, read_only, replication_lag};
     use super::*;
 
@@ -128,11 +129,13 @@ mod tests {
         let address = Address { hostname: "a".to_owned(), port: 1 };
         Record {
             kind,
+            subject: Subject::Server,
             address,
             start_us: 0,
             outcome: outcome.map_err(str::to_owned),
             is_refused,
             values: Vec::new(),
+            lag_ms: None,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::types::Value;
 
-use super::check::{CheckKind, LogCell};
+use super::check::{CheckKind, LogCell, Subject};
 use super::plan::Address;
 
 /// The result of one check.
@@ -12,6 +12,8 @@ use super::plan::Address;
 pub struct Record {
     /// The kind of check.
     pub kind: CheckKind,
+    /// What was checked.
+    pub subject: Subject,
     /// The server.
     pub address: Address,
     /// When it started, in us since 1970.
@@ -20,8 +22,10 @@ pub struct Record {
     pub outcome: Result<u64, String>,
     /// Whether the server was reached but refused the check.
     pub is_refused: bool,
-    /// Its values: `read_only`, the lag in seconds, or the state of a node.
+    /// Its values: `read_only`, the lag in seconds, or the state of a node; of several nodes one after the other.
     pub values: Vec<LogCell>,
+    /// The lag in milliseconds, if it is known that precisely.
+    pub lag_ms: Option<u32>,
 }
 
 /// How many checks have succeeded and failed since the start, by kind.
@@ -45,8 +49,16 @@ impl CheckCounts {
 }
 
 impl Record {
-    /// The row of the result.
-    pub fn row(&self) -> Vec<Value> {
+    /// The rows of the result.
+    pub fn rows(&self) -> Vec<Vec<Value>> {
+        let values = if self.values.is_empty() { self.kind.values } else { &self.values };
+        match self.kind.values.len() {
+            0 => vec![self.row(&[])],
+            width => values.chunks(width).map(|values| self.row(values)).collect(),
+        }
+    }
+
+    fn row(&self, values: &[LogCell]) -> Vec<Value> {
         let (took, error) = match &self.outcome {
             Ok(took_us) => (i64::try_from(*took_us).unwrap_or(i64::MAX), Value::Null),
             Err(text) => (0, Value::Text(text.clone())),
@@ -57,13 +69,16 @@ impl Record {
             Value::Integer(self.start_us),
             Value::Integer(took),
         ];
-        let values = if self.values.is_empty() { self.kind.values } else { &self.values };
         row.extend(values.iter().map(|cell| match cell {
             LogCell::Null => Value::Null,
             LogCell::Integer(integer) => Value::Integer(*integer),
             LogCell::Text(text) => Value::Text((*text).to_owned()),
+            LogCell::Said(text) => Value::Text(text.clone()),
         }));
-        row.push(error);
+        row.insert(if self.kind.has_error_first { ERROR_FIRST } else { row.len() }, error);
         row
     }
 }
+
+/// The place of the error before the values: after server, time and duration.
+const ERROR_FIRST: usize = 4;

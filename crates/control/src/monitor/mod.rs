@@ -9,16 +9,19 @@ pub mod cluster;
 mod connect;
 pub mod connections;
 pub mod finding;
+pub mod found_readers;
 pub mod health;
 pub mod log;
 pub mod names;
 pub mod ping;
 pub mod placement;
 pub mod plan;
+pub mod rds_topology;
 pub mod read_only;
 pub mod replication_lag;
 mod report;
 mod report_queue;
+mod rounds;
 pub mod settings;
 pub mod trial;
 mod watch;
@@ -26,10 +29,12 @@ mod watch;
 use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use narrows_proxy::rt::{self, MailboxReceiver, MailboxSender, spawn_local};
+use narrows_proxy::hostgroup::Demand;
+use narrows_proxy::rt::{self, Instant, MailboxReceiver, MailboxSender, sleep_until, spawn_local};
 
 use crate::urgency::Urgency;
 use check::CheckKind;
@@ -37,16 +42,18 @@ use names::Resolver;
 use plan::{Address, Plan};
 pub use report::Report;
 use report_queue::ReportQueue;
+use rounds::Rounds;
 use watch::Watch;
 
 /// Every kind of check.
-pub static CHECKS: [CheckKind; 6] = [
+pub static CHECKS: [CheckKind; 7] = [
     &connect::CHECK,
     &ping::CHECK,
     &read_only::CHECK,
     &replication_lag::CHECK,
     &cluster::galera::CHECK,
     &cluster::group_replication::CHECK,
+    &cluster::aurora::CHECK,
 ];
 
 /// Whether the monitor runs at all.
@@ -62,6 +69,7 @@ pub enum Monitoring {
 #[derive(Debug)]
 pub struct Monitor {
     plans: MailboxSender<Plan>,
+    alarms: MailboxSender<Arc<Demand>>,
 }
 
 impl Monitor {
@@ -74,14 +82,19 @@ impl Monitor {
     where
         M: From<Report> + Send + 'static,
     {
-        let (plans, mailbox) = rt::mailbox();
+        let ((plans, mailbox), (alarms, alarmed)) = (rt::mailbox(), rt::mailbox());
         let run = move || {
-            if let Err(error) = rt::block_on(run(mailbox, control, urgency)) {
+            if let Err(error) = rt::block_on(run((mailbox, alarmed), control, urgency)) {
                 tracing::error!(%error, "the monitor cannot start");
             }
         };
         std::thread::Builder::new().name("monitor".to_owned()).spawn(run)?;
-        Ok(Monitor { plans })
+        Ok(Monitor { plans, alarms })
+    }
+
+    /// Where it hears which writer hostgroups of clusters are doubtful, because of what happened to statements.
+    pub fn alarms(&self) -> MailboxSender<Arc<Demand>> {
+        self.alarms.clone()
     }
 
     /// Gives the monitor another plan.
@@ -91,8 +104,11 @@ impl Monitor {
     }
 }
 
-async fn run<M>(mut plans: MailboxReceiver<Plan>, control: Sender<M>, urgency: Urgency)
-where
+async fn run<M>(
+    (mut plans, mut alarms): (MailboxReceiver<Plan>, MailboxReceiver<Arc<Demand>>),
+    control: Sender<M>,
+    urgency: Urgency,
+) where
     M: From<Report> + 'static,
 {
     let reports = Rc::new(ReportQueue::new(urgency));
@@ -100,11 +116,23 @@ where
     let resolver = Rc::new(Resolver::new(&reports));
     spawn_local(Rc::clone(&resolver).run());
     let mut watches: BTreeMap<Address, Watch> = BTreeMap::new();
+    let mut rounds = Rounds::default();
     loop {
+        let due = rounds.next(Instant::now());
         let plan = rt::select! {
             plan = plans.recv() => plan,
             () = resolver.moved.notified() => {
                 watches.values().for_each(Watch::follow_names);
+                continue;
+            }
+            Some(alarm) = alarms.recv() => {
+                rounds.ask(alarm);
+                continue;
+            }
+            () = sleep_until(due) => {
+                for writers in rounds.begin(Instant::now()) {
+                    watches.values().for_each(|watch| watch.check_now(writers));
+                }
                 continue;
             }
         };

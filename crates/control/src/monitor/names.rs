@@ -61,6 +61,14 @@ impl Resolver {
         known.get(name).map(|known| Arc::clone(&known.addresses)).filter(|addresses| !addresses.is_empty())
     }
 
+    /// Resolves a name again, at once.
+    pub fn refresh(&self, name: &str) {
+        if let Some(known) = self.known.borrow_mut().get_mut(name) {
+            known.due = Instant::now();
+            self.planned.notify_one();
+        }
+    }
+
     /// Resolves due names, in a loop.
     pub async fn run(self: Rc<Resolver>) {
         loop {

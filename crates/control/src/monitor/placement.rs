@@ -10,10 +10,9 @@ use narrows_proxy::snapshot::{
 };
 use serde_json::{Value as Json, json};
 
-use super::cluster::ClusterId;
-use super::cluster::decide::Change;
-use super::cluster::seats::Seats;
+use super::cluster::seats::{Event, Seats};
 use super::finding::{Finding, Lag, Reach, ServerRole};
+use super::found_readers::FoundReaders;
 use super::plan::{Address, Target};
 
 /// What the checks have found so far.
@@ -24,6 +23,8 @@ pub struct Known {
     lagging: BTreeSet<(HostgroupId, Address)>,
     /// The nodes of clusters.
     pub seats: Seats,
+    /// What is known of RDS.
+    pub readers: FoundReaders,
 }
 
 /// The current servers, which replace the configured ones.
@@ -31,10 +32,16 @@ pub struct Known {
 pub struct Placement {
     /// The configured rows, with those of pairs where their roles are known.
     paired: Vec<ServerRow>,
+    /// The same, and rows for nodes that were found.
+    joined: Vec<ServerRow>,
     /// The same, with the nodes of clusters in the hostgroups of their roles.
     placed: Vec<ServerRow>,
     /// Rows for nodes that are offline, in the hostgroups that they were in.
     remains: Vec<ServerRow>,
+    /// Rows for servers that were found and have not been heard.
+    unheard: Vec<ServerRow>,
+    /// The writer hostgroups of pairs.
+    writers: BTreeSet<HostgroupId>,
 }
 
 impl Known {
@@ -53,6 +60,9 @@ impl Known {
                 self.lagging.insert((*hostgroup, address.clone()))
             }
             Finding::Node(address, cluster, word) => self.seats.learn(*cluster, address, word),
+            Finding::Topology(address, topology) => self.readers.learn(address, topology),
+            Finding::Roster(address, cluster, roster) => self.seats.learn_roster(*cluster, address, roster),
+            Finding::View(address, cluster, view) => self.seats.learn_view(*cluster, address, view.as_ref()),
         }
     }
 
@@ -64,6 +74,7 @@ impl Known {
             of(address).is_some_and(|target| target.check_types.contains(check_type))
         });
         self.seats.keep(targets);
+        self.readers.keep(targets);
         self.lagging.retain(|(hostgroup, address)| {
             of(address)
                 .is_some_and(|target| target.lag_limits.iter().any(|limit| limit.hostgroup == *hostgroup))
@@ -75,6 +86,17 @@ impl Known {
         self.unreachable.clear();
         self.lagging.clear();
         self.seats.forget_health();
+        self.readers.forget();
+    }
+
+    /// Finds the readers of RDS.
+    pub fn find_readers(&mut self, rows: &Rows, now: Instant) {
+        self.readers.find(rows, &self.unreachable, now);
+    }
+
+    /// Whether a server has said which role it has.
+    fn is_heard(&self, address: &Address) -> bool {
+        self.roles.keys().any(|(of, _)| of == address)
     }
 }
 
@@ -109,6 +131,7 @@ impl Known {
             roles: list("roles").iter().filter_map(role).collect(),
             lagging: list("lagging").iter().filter_map(lagging).collect(),
             seats: Seats::from_json(&written["clusters"], Instant::now()),
+            readers: FoundReaders::default(),
         }
     }
 }
@@ -121,27 +144,41 @@ impl Placement {
         known: &Known,
         writer_is_also_reader: bool,
     ) -> Placement {
-        let rows = configured.to_vec();
-        let mut placement = Placement { placed: rows.clone(), paired: rows, remains: Vec::new() };
+        let writers = pairs.iter().map(|pair| pair.writer_hostgroup).collect();
+        let mut placement = Placement { paired: configured.to_vec(), writers, ..Placement::default() };
         for ((address, check_type), role) in &known.roles {
             placement.place(pairs, (address, *check_type), *role, writer_is_also_reader);
         }
         placement.placed.clone_from(&placement.paired);
+        placement.joined.clone_from(&placement.paired);
         placement
     }
 
+    /// The same, with the readers of RDS that were found.
+    pub fn with_readers(rows: &Rows, known: &Known, writer_is_also_reader: bool) -> Placement {
+        let found = known.readers.rows(rows).into_iter();
+        let (heard, unheard): (Vec<_>, Vec<_>) = found.partition(|row| known.is_heard(&Address::of(row)));
+        let configured = [rows.servers.as_slice(), &heard].concat();
+        let placement =
+            Placement::new(&configured, &rows.replication_hostgroups, known, writer_is_also_reader);
+        Placement { unheard, ..placement }
+    }
+
     /// Gives the nodes of the clusters of `rows` the roles that follow from what is known; returns what has changed.
-    pub fn seat(&mut self, known: &mut Known, rows: &Rows, now: Instant) -> Vec<(ClusterId, Change)> {
-        let changed = known.seats.decide(&self.paired, rows, now);
-        self.placed = known.seats.place(&self.paired, rows);
-        self.remains = known.seats.remains(&self.placed, rows);
-        changed
+    pub fn seat(&mut self, known: &mut Known, rows: &Rows, now: Instant) -> Vec<Event> {
+        let mut events = known.seats.find(&self.paired, rows, now);
+        self.joined = known.seats.with_found(&self.paired, rows);
+        events.extend(known.seats.decide(&self.joined, rows, now));
+        self.placed = known.seats.place(&self.joined, rows);
+        self.remains = known.seats.remains(&self.joined, &self.placed, rows);
+        events
     }
 
     /// The servers to be checked: those that are placed, and nodes whose only place is taken by a row of the operator.
     pub fn to_check(&self) -> Vec<ServerRow> {
         let is_placed = |row: &&ServerRow| !self.placed.iter().any(|it| Address::of(it) == Address::of(row));
-        self.placed.iter().chain(self.paired.iter().filter(is_placed)).cloned().collect()
+        let others = self.joined.iter().filter(is_placed);
+        self.placed.iter().chain(others).chain(&self.unheard).cloned().collect()
     }
 
     /// The rows as placed, with their configured states.
@@ -195,6 +232,8 @@ impl Placement {
             let address = Address::of(row);
             if known.unreachable.contains(&address) {
                 row.status = ServerStatus::Unreachable;
+            } else if self.writers.contains(&row.hostgroup) && known.readers.is_held(&address) {
+                row.status = ServerStatus::Withheld;
             } else if known.lagging.contains(&(row.hostgroup, address)) {
                 row.status = ServerStatus::ShunnedReplicationLag;
             }

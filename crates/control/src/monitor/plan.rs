@@ -1,14 +1,16 @@
 //! What to check: derived by the control thread from servers and variables, and followed by the monitor.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use narrows_proxy::snapshot::{
-    CheckType, HostgroupId, ReplicationHostgroupRow, Rows, ServerRow, ServerStatus,
+    AuroraRow, CheckType, HostgroupId, ReplicationHostgroupRow, Rows, ServerRow, ServerStatus,
 };
 use narrows_proxy::tls::SharedTls;
 
-use super::cluster::{ClusterId, clusters};
-use super::settings::MonitorSettings;
+use super::cluster::{ClusterId, aurora_row, clusters};
+use super::settings::{MonitorSettings, Timing};
 use crate::config::tables::SERVERS;
 
 /// A server as seen by checks, independent of hostgroups.
@@ -60,12 +62,14 @@ pub struct Target {
 }
 
 /// A cluster that a server is a node of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeOf {
     /// The cluster.
     pub id: ClusterId,
     /// How many transactions it may have to catch up with; 0: any number.
     pub most_behind: u32,
+    /// The row of a cluster of Aurora.
+    pub aurora: Option<Arc<AuroraRow>>,
 }
 
 /// The maximum lag of a server in one hostgroup.
@@ -94,6 +98,15 @@ impl std::fmt::Display for Address {
             port if self.hostname.contains(':') => write!(f, "[{}]:{port}", self.hostname),
             port => write!(f, "{}:{port}", self.hostname),
         }
+    }
+}
+
+impl NodeOf {
+    /// When the node is checked, if its row says so.
+    pub fn timing(&self) -> Option<Timing> {
+        let row = self.aurora.as_ref()?;
+        let ms = |ms: u32| Duration::from_millis(ms.into());
+        Some(Timing { interval: ms(row.check_interval_ms), timeout: ms(row.check_timeout_ms) })
     }
 }
 
@@ -136,9 +149,12 @@ pub fn targets(servers: &[ServerRow], rows: &Rows) -> Vec<Target> {
             });
         }
         for cluster in clusters(rows).filter(|it| it.row.hostgroups().contains(&row.hostgroup)) {
-            let node = NodeOf { id: cluster.id, most_behind: cluster.row.max_transactions_behind };
-            if !target.clusters.contains(&node) {
-                target.clusters.push(node);
+            if !target.clusters.iter().any(|node| node.id == cluster.id) {
+                target.clusters.push(NodeOf {
+                    id: cluster.id,
+                    most_behind: cluster.row.max_transactions_behind,
+                    aurora: aurora_row(rows, cluster.id).cloned().map(Arc::new),
+                });
             }
         }
         let is_in = |pair: &&ReplicationHostgroupRow| {

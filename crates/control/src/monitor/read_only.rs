@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use narrows_proxy::backend::{BackendError, Table};
+use narrows_proxy::backend::{Backend, BackendError, Table};
 use narrows_proxy::snapshot::CheckType;
 
 use super::check::{Asking, Check, LogCell, Outcome, Subject, Task};
 use super::connections::MonitorConnections;
 use super::finding::{Finding, ServerRole};
 use super::plan::Target;
+use super::rds_topology::{self, BlueGreen, Topology};
 use super::settings::MonitorSettings;
 
 /// Checks of `read_only`.
@@ -16,6 +17,7 @@ pub static CHECK: Check = Check {
     name: "read_only",
     table: "mysql_server_read_only_log",
     values: &[LogCell::Null],
+    has_error_first: false,
     counters: Some(("MySQL_Monitor_read_only_check_OK", "MySQL_Monitor_read_only_check_ERR")),
     decides_without_pings: true,
     consequence: "until it succeeds, it is unknown whether the server is writable: failovers are not followed",
@@ -25,7 +27,7 @@ pub static CHECK: Check = Check {
             Subject::Role(check_type) => check_type,
             Subject::Server | Subject::Node(_) => CheckType::ReadOnly,
         };
-        Box::new(ReadOnly { check_type, roles: Roles::default() })
+        Box::new(ReadOnly { check_type, ..ReadOnly::default() })
     },
 };
 
@@ -90,18 +92,80 @@ impl RoleAnswer {
 struct ReadOnly {
     check_type: CheckType,
     roles: Roles,
+    /// How many checks ago the topology was asked for.
+    since_topology: u32,
+    topology: Topology,
+    /// The topology as it was last reported.
+    told: Topology,
+    is_refused: bool,
+    /// How many more checks look the name up again.
+    lookups: u32,
+}
+
+/// For how many checks after a switchover the server's name is looked up each time: a minute by default.
+const LOOKUPS_AFTER: u32 = 60;
+
+impl Default for ReadOnly {
+    fn default() -> ReadOnly {
+        ReadOnly {
+            check_type: CheckType::ReadOnly,
+            roles: Roles::default(),
+            // The first check asks for it.
+            since_topology: u32::MAX,
+            topology: Topology::default(),
+            told: Topology::default(),
+            is_refused: false,
+            lookups: 0,
+        }
+    }
+}
+
+impl ReadOnly {
+    /// Asks for the topology of RDS, if it is time. A server without it has none.
+    async fn ask_topology(
+        &mut self,
+        backend: &Backend,
+        every: u32,
+        limit: Duration,
+    ) -> Result<(), BackendError> {
+        self.since_topology = self.since_topology.saturating_add(1);
+        if every == 0 {
+            self.topology = Topology::default();
+            return Ok(());
+        }
+        // While a switchover runs, it is asked for each time.
+        if self.since_topology < every && self.topology.switchover != BlueGreen::Runs {
+            return Ok(());
+        }
+        self.since_topology = 0;
+        self.topology = match backend.ask_briefly(rds_topology::QUESTION, limit).await {
+            Ok(answer) => Topology::of(&answer),
+            Err(BackendError::Server(error)) => {
+                if error.code != rds_topology::NO_TABLE && !std::mem::replace(&mut self.is_refused, true) {
+                    let server = &backend.login.server.row;
+                    let (hostname, port) = (&server.hostname, server.port);
+                    let reason = &error.message;
+                    tracing::warn!(hostname, port, reason, "a server does not tell the topology of RDS");
+                }
+                Topology::default()
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(())
+    }
 }
 
 impl Task for ReadOnly {
     fn ask<'a>(
         &'a mut self,
         connections: &'a MonitorConnections,
-        _: &'a MonitorSettings,
+        settings: &'a MonitorSettings,
         limit: Duration,
     ) -> Asking<'a> {
         Box::pin(async move {
             let backend = connections.lease(limit).await?;
-            let answer = backend.ask(self.check_type.question(), limit).await?;
+            let answer = backend.ask_briefly(self.check_type.question(), limit).await?;
+            self.ask_topology(&backend, settings.rds_topology_every, limit).await?;
             connections.give_back(backend);
             Ok(vec![LogCell::Integer((role(&answer) == ServerRole::Reader).into())])
         })
@@ -109,7 +173,26 @@ impl Task for ReadOnly {
 
     fn decide(&mut self, outcome: &Outcome, settings: &MonitorSettings, target: &Target) -> Vec<Finding> {
         let role = self.roles.after(RoleAnswer::of(outcome), settings.read_only_max_timeout_count);
-        role.map(|role| Finding::Role(target.address.clone(), self.check_type, role)).into_iter().collect()
+        let mut findings: Vec<Finding> = role
+            .map(|role| Finding::Role(target.address.clone(), self.check_type, role))
+            .into_iter()
+            .collect();
+        if self.topology != self.told {
+            self.told.clone_from(&self.topology);
+            findings.push(Finding::Topology(target.address.clone(), self.topology.clone()));
+        }
+        findings
+    }
+
+    fn may_have_moved(&mut self) -> bool {
+        match self.topology.switchover {
+            BlueGreen::None => return false,
+            BlueGreen::Runs => self.lookups = LOOKUPS_AFTER,
+            BlueGreen::Over => {}
+        }
+        let may_have = self.lookups > 0;
+        self.lookups = self.lookups.saturating_sub(1);
+        may_have
     }
 }
 

@@ -16,6 +16,7 @@ pub static CHECK: Check = Check {
     name: "replication_lag",
     table: "mysql_server_replication_lag_log",
     values: &[LogCell::Null],
+    has_error_first: false,
     counters: Some(("MySQL_Monitor_replication_lag_check_OK", "MySQL_Monitor_replication_lag_check_ERR")),
     decides_without_pings: true,
     consequence: "until it succeeds, the lag of the server is unknown: it continues to get reads",
@@ -122,16 +123,16 @@ async fn check(
     let backend = connections.lease(limit).await?;
     let answer = if heartbeat.is_empty() {
         let mut spelling = connections.spelling.get();
-        let mut answer = backend.ask(spelling.question(), limit).await;
+        let mut answer = backend.ask_briefly(spelling.question(), limit).await;
         if matches!(&answer, Err(BackendError::Server(error)) if error.code == PARSE_ERROR) {
             spelling = spelling.other();
-            answer = backend.ask(spelling.question(), limit).await;
+            answer = backend.ask_briefly(spelling.question(), limit).await;
         }
         let answer = answer?;
         connections.spelling.set(spelling);
         answer
     } else {
-        backend.ask(&heartbeat_question(heartbeat), limit).await?
+        backend.ask_briefly(&heartbeat_question(heartbeat), limit).await?
     };
     connections.give_back(backend);
     Ok(behind(&answer))

@@ -22,6 +22,8 @@ pub struct MonitorSettings {
     pub ping_max_failures: u32,
     /// How many checks of `read_only` in a row must time out before a server counts as read-only.
     pub read_only_max_timeout_count: u32,
+    /// Every how many checks of `read_only` the topology of RDS is asked for; 0: never.
+    pub rds_topology_every: u32,
     /// How many checks in a row must find the lag above the limit before a server is shunned.
     pub replication_lag_count: u32,
     /// The table of pt-heartbeat, as `schema.table`; empty: the replicas' status is used.
@@ -30,6 +32,8 @@ pub struct MonitorSettings {
     pub lag_when_null: u32,
     /// How many checks of a Galera node in a row must time out before it is offline.
     pub galera_max_timeout_count: u32,
+    /// Whether the nodes that a Galera node names are found.
+    pub galera_autodiscovery: bool,
     /// Those of Group Replication.
     pub group_replication: GroupReplicationSettings,
     /// Whether a writer stays in the reader hostgroup.
@@ -57,6 +61,8 @@ pub struct GroupReplicationSettings {
     pub behind_count: u32,
     /// Which members that limit is for: 0 writers, 1 readers, 2 both.
     pub behind_for_read_only: u32,
+    /// Whether the members that a member names are found.
+    pub autodiscovery: bool,
 }
 
 /// The timing of a kind of check.

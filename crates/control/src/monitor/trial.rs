@@ -176,6 +176,7 @@ impl Trials {
             for subject in (kind.subjects)(target) {
                 let limit = deadline.saturating_duration_since(Instant::now());
                 let mut task = (kind.begin)(subject);
+                task.prepare(target);
                 let asked = timeout(limit, task.ask(connections, &self.settings, limit)).await;
                 if let Err(error) = asked.unwrap_or(Err(BackendError::Timeout)) {
                     results.push(self.failed_check(target, kind.name, &error));

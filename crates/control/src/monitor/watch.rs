@@ -5,21 +5,32 @@ use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use narrows_proxy::backend::BackendError;
-use narrows_proxy::rt::{Instant, JoinHandle, spawn_local, timeout, timeout_at};
+use narrows_proxy::rt::{Instant, JoinHandle, Notify, select, spawn_local, timeout, timeout_at};
+use narrows_proxy::snapshot::HostgroupId;
 
 use super::CHECKS;
 use super::check::{Asking, CheckKind, Outcome, Subject};
 use super::connections::MonitorConnections;
 use super::log::Record;
 use super::names::Resolver;
-use super::plan::{Address, MonitorLogin, Target};
+use super::plan::{Address, MonitorLogin, NodeOf, Target};
 use super::report_queue::ReportQueue;
+use super::settings::Timing;
 
 /// A monitored server; dropping this ends its checks.
 #[derive(Debug)]
 pub struct Watch {
     shared: Rc<Shared>,
-    tasks: Vec<((CheckKind, Subject), JoinHandle<()>)>,
+    tasks: Vec<Running>,
+}
+
+/// A running check.
+#[derive(Debug)]
+struct Running {
+    what: (CheckKind, Subject),
+    task: JoinHandle<()>,
+    /// Makes it check at once.
+    prompt: Rc<Notify>,
 }
 
 /// What the tasks of one server share.
@@ -89,42 +100,56 @@ impl Watch {
             let of_kind = |check: CheckKind| (check.subjects)(&target).into_iter().map(move |of| (check, of));
             CHECKS.into_iter().flat_map(of_kind).collect()
         };
-        self.tasks.retain(|(check, task)| {
-            let stays = wanted.contains(check);
+        self.tasks.retain(|running| {
+            let stays = wanted.contains(&running.what);
             if !stays {
-                task.abort();
+                running.task.abort();
             }
             stays
         });
-        for (check, subject) in wanted {
-            if !self.tasks.iter().any(|(known, _)| *known == (check, subject)) {
-                let task = spawn_local(Rc::clone(&self.shared).repeat(check, subject));
-                self.tasks.push(((check, subject), task));
+        for what in wanted {
+            if !self.tasks.iter().any(|running| running.what == what) {
+                let prompt = Rc::new(Notify::new());
+                let task = spawn_local(Rc::clone(&self.shared).repeat(what, Rc::clone(&prompt)));
+                self.tasks.push(Running { what, task, prompt });
             }
         }
+    }
+
+    /// Checks at once what the server is in the cluster with this writer hostgroup.
+    pub fn check_now(&self, writers: HostgroupId) {
+        let is_of =
+            |subject: Subject| matches!(subject, Subject::Node(cluster) if cluster.writers == writers);
+        self.tasks.iter().filter(|running| is_of(running.what.1)).for_each(|it| it.prompt.notify_one());
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.tasks.iter().for_each(|(_, task)| task.abort());
+        self.tasks.iter().for_each(|running| running.task.abort());
     }
 }
 
 impl Shared {
-    /// Makes a check whenever it is due.
-    async fn repeat(self: Rc<Shared>, check: CheckKind, subject: Subject) {
-        let mut clock = self.clock(check);
+    /// Makes a check whenever it is due, or prompted.
+    async fn repeat(self: Rc<Shared>, (check, subject): (CheckKind, Subject), prompt: Rc<Notify>) {
+        let mut clock = self.clock(check, subject);
         let mut task = (check.begin)(subject);
         loop {
-            clock.wait().await;
+            clock.wait(&prompt).await;
             let (connections, settings) = (self.connections(), self.reports.settings());
-            let (start, outcome) = self.timed(check, |limit| task.ask(&connections, &settings, limit)).await;
-            self.record(check, start, &outcome);
+            let timing = self.timing(check, subject);
+            task.prepare(&self.target.borrow());
+            let (start, outcome) =
+                self.timed(timing.timeout, |limit| task.ask(&connections, &settings, limit)).await;
             let target = self.target.borrow().clone();
             for finding in task.decide(&outcome, &self.reports.settings(), &target) {
                 self.reports.find(finding);
             }
+            if task.may_have_moved() {
+                self.resolver.refresh(&self.address.hostname);
+            }
+            self.record((check, subject), start, &outcome, task.lag_ms());
         }
     }
 
@@ -132,32 +157,42 @@ impl Shared {
         Rc::clone(&self.connections.borrow())
     }
 
-    fn clock(&self, check: CheckKind) -> Clock {
-        let interval = self.reports.settings().timing(check.name).interval;
+    /// When a subject is checked: as the row of its cluster says, or else the variables.
+    fn timing(&self, check: CheckKind, subject: Subject) -> Timing {
+        let target = self.target.borrow();
+        let node = target.clusters.iter().find(|node| subject == Subject::Node(node.id));
+        let of_row = node.and_then(NodeOf::timing);
+        of_row.unwrap_or_else(|| self.reports.settings().timing(check.name))
+    }
+
+    fn clock(self: &Rc<Shared>, check: CheckKind, subject: Subject) -> Clock {
+        let interval = self.timing(check, subject).interval;
         let first = interval.min(self.spread).mul_f64(rand::random());
-        Clock { reports: Rc::clone(&self.reports), check, begun: Instant::now(), delay: Some(first) }
+        Clock { shared: Rc::clone(self), check, subject, begun: Instant::now(), delay: Some(first) }
     }
 
     /// Runs a check within its time limit; returns when it started, and its outcome.
-    async fn timed<'a>(
-        &self,
-        check: CheckKind,
-        ask: impl FnOnce(Duration) -> Asking<'a>,
-    ) -> (Start, Outcome) {
+    async fn timed<'a>(&self, limit: Duration, ask: impl FnOnce(Duration) -> Asking<'a>) -> (Start, Outcome) {
         // The semaphore is never closed.
         let _place = self.reports.places.acquire().await;
-        let limit = self.reports.settings().timing(check.name).timeout;
         let start = Start { at: SystemTime::now(), clock: Instant::now() };
         let outcome = timeout(limit, ask(limit)).await.unwrap_or(Err(BackendError::Timeout));
         (start, outcome)
     }
 
-    fn record(&self, kind: CheckKind, start: Start, outcome: &Outcome) {
+    fn record(
+        &self,
+        (kind, subject): (CheckKind, Subject),
+        start: Start,
+        outcome: &Outcome,
+        lag_ms: Option<u32>,
+    ) {
         let error = outcome.as_ref().err();
         let took = u64::try_from(start.clock.elapsed().as_micros()).unwrap_or(u64::MAX);
         let since_1970 = start.at.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.reports.record(Record {
             kind,
+            subject,
             address: self.address.clone(),
             start_us: i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX),
             outcome: match error {
@@ -167,6 +202,7 @@ impl Shared {
             },
             is_refused: error.is_some_and(is_refusal),
             values: outcome.as_ref().ok().cloned().unwrap_or_default(),
+            lag_ms,
         });
     }
 }
@@ -187,8 +223,9 @@ struct Start {
 
 /// When a check is due: first after a random delay, then at each interval.
 struct Clock {
-    reports: Rc<ReportQueue>,
+    shared: Rc<Shared>,
     check: CheckKind,
+    subject: Subject,
     /// When the previous one was due.
     begun: Instant,
     /// The delay of the first one.
@@ -196,19 +233,29 @@ struct Clock {
 }
 
 impl Clock {
-    /// Waits until the next one is due, with the interval then in force.
-    async fn wait(&mut self) {
+    /// Waits until the next one is due, with the interval then in force, or until it is prompted.
+    async fn wait(&mut self, prompt: &Notify) {
         let due = loop {
-            let interval = self.reports.settings().timing(self.check.name).interval;
+            let interval = self.interval();
             let due = self.begun + self.delay.unwrap_or(interval).min(interval);
-            let changed = self.reports.changed.notified();
-            if timeout_at(self.reports.next_beat(due), changed).await.is_err() {
-                break due;
+            let reports = &self.shared.reports;
+            let changed = reports.changed.notified();
+            select! {
+                changed = timeout_at(reports.next_beat(due), changed) => {
+                    if changed.is_err() {
+                        break due;
+                    }
+                }
+                () = prompt.notified() => break Instant::now(),
             }
         };
         self.delay = None;
-        let (now, interval) = (Instant::now(), self.reports.settings().timing(self.check.name).interval);
+        let (now, interval) = (Instant::now(), self.interval());
         // Missed checks are not made up for.
         self.begun = if now.saturating_duration_since(due) < interval { due } else { now };
+    }
+
+    fn interval(&self) -> Duration {
+        self.shared.timing(self.check, self.subject).interval
     }
 }

@@ -8,6 +8,7 @@ use narrows_proxy::snapshot::{Rows, ServerRow};
 
 use super::Runtime;
 use crate::monitor::Report;
+use crate::monitor::cluster::{ClusterId, aurora_row};
 use crate::monitor::log::Record;
 use crate::monitor::plan::Address;
 use crate::monitor::settings::MonitorSettings;
@@ -22,6 +23,10 @@ impl Runtime {
             changed |= self.servers.learn(finding, &self.rows, &settings);
         }
         let now = Instant::now();
+        if settings.enabled && self.servers.known.readers.is_due(now) {
+            self.servers.find_readers(&self.rows, &settings, now);
+            changed = true;
+        }
         if changed || (settings.enabled && self.servers.known.seats.is_due(now)) {
             self.servers.seat(&self.rows, now);
             changed = true;
@@ -34,6 +39,7 @@ impl Runtime {
             self.put_into_force(store);
         }
         self.keep_records(store, &report.records, &settings);
+        self.keep_failovers(store);
         // A monitor that has ended reports no more.
         let _ = report.taken.send(());
     }
@@ -41,7 +47,12 @@ impl Runtime {
     /// Informs the workers of what has changed.
     fn put_into_force(&mut self, store: &mut Store) {
         let servers = self.servers.placement.with_states(&self.servers.known);
+        // A reader that was found is checked before it is anywhere.
+        let has_another_plan = std::mem::take(&mut self.servers.has_another_plan);
         if servers == self.servers.running {
+            if has_another_plan {
+                self.announce_plan(store);
+            }
             return;
         }
         if !self.publish_servers(servers.clone()) {
@@ -80,6 +91,20 @@ impl Runtime {
         let oldest = now.saturating_sub(settings.history.max(longest));
         if let Err(refusal) = store.forget_records_before(i64::try_from(oldest.as_micros()).unwrap_or(0)) {
             tracing::warn!(reason = refusal.message, "cannot delete old results of checks");
+        }
+    }
+
+    /// Stores which nodes of Aurora clusters have become writers.
+    fn keep_failovers(&mut self, store: &mut Store) {
+        let writers = std::mem::take(&mut self.servers.new_writers).into_iter();
+        let server_id = |(cluster, node): (ClusterId, Address)| {
+            let domain = &aurora_row(&self.rows, cluster)?.domain_name;
+            let id = node.hostname.strip_suffix(domain.as_str()).unwrap_or(&node.hostname);
+            Some((cluster.writers, id.to_owned()))
+        };
+        let writers: Vec<_> = writers.filter_map(server_id).collect();
+        if let Err(refusal) = store.record_writers(&writers) {
+            tracing::warn!(reason = refusal.message, "cannot store who became a writer");
         }
     }
 

@@ -59,20 +59,28 @@ impl Runtime {
         match module {
             Module::MysqlServers => self.servers.version += 1,
             Module::AdminVariables => {
-                warnings.extend(self.listeners.follow(store).into_iter().map(remark));
-                warnings.extend(self.http.follow(store).into_iter().map(remark));
-                warnings.extend(self.set_log_levels(store).map(remark));
-                let known = known_passwords(store.variables());
-                warnings.extend(known.into_iter().map(|problem| remark(problem.to_string())));
-                self.announce_to_listeners(store);
+                warnings.extend(self.follow_admin_variables(store).into_iter().map(remark));
             }
             Module::MysqlVariables => self.announce_to_listeners(store),
+            Module::Scheduler => warnings.extend(self.schedule(store).into_iter().map(remark)),
             _ => {}
         }
         self.keep_what_runs(store);
         let answer = with_warnings(answer, warnings);
         log_warnings(&answer);
         Reply::Answer(answer)
+    }
+
+    /// Applies the variables of administrators; returns remarks.
+    fn follow_admin_variables(&mut self, store: &Store) -> Vec<String> {
+        let mut remarks = self.listeners.follow(store);
+        remarks.extend(self.http.follow(store));
+        remarks.extend(self.set_log_levels(store));
+        remarks.extend(known_passwords(store.variables()).into_iter().map(|problem| problem.to_string()));
+        self.announce_to_listeners(store);
+        // What cannot be run has been reported when it was loaded.
+        let _ = self.schedule(store);
+        remarks
     }
 
     /// Records what has been applied, and updates the monitor.

@@ -4,15 +4,19 @@
 //! holds the configuration, is passed in; workers only receive messages.
 
 mod admin;
+mod hold;
 mod http;
 mod learn;
 mod load;
 mod plane;
 mod process;
+mod scheduler;
 mod serve;
 mod servers;
+mod switchover;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -24,20 +28,25 @@ use narrows_proxy::sockets::Sockets;
 use narrows_proxy::stats::Observer;
 use narrows_proxy::tls::Tls;
 
+use crate::holds::Holds;
 use crate::monitor::Monitor;
 use crate::monitor::cluster::seats::Seats;
 use crate::monitor::health::Health;
 use crate::monitor::log::CheckCounts;
 use crate::monitor::placement::Known;
 use crate::monitor::plan::{Address, MonitorLogin, Plan};
+use crate::monitor::settings::MonitorSettings;
 use crate::query_log::kept::Kept;
+use crate::scheduler::Scheduler;
 use crate::store::Store;
+use crate::switchover::{Journal, SwitchoverOrder};
 pub use admin::{AdminListeners, BeginError};
 pub use http::HttpListeners;
 pub use plane::Plane;
 pub use process::{End, Process};
 use servers::Servers;
 pub use servers::as_known;
+use switchover::Switchover;
 
 /// The running parts of the program.
 pub struct Runtime {
@@ -48,6 +57,7 @@ pub struct Runtime {
     servers: Servers,
     listeners: AdminListeners,
     http: HttpListeners,
+    scheduler: Scheduler,
     /// The folder of everything that is written.
     datadir: PathBuf,
     query_log: QueryLog,
@@ -57,6 +67,10 @@ pub struct Runtime {
     keep: Option<Keep>,
     on_pulse: OnPulse,
     set_log_levels: SetLogLevels,
+    /// The hostgroups that are held.
+    holds: Holds,
+    switchover: Option<Switchover>,
+    begin_work: BeginSwitchover,
 }
 
 /// What runs when the control thread starts.
@@ -67,12 +81,16 @@ pub struct Begun {
     pub rows: Rows,
     /// What is known about servers.
     pub known: Known,
+    /// The hostgroups that are held; the data plane holds them.
+    pub holds: Holds,
     /// Where listening sockets come from.
     pub sockets: Arc<dyn Sockets>,
     /// Keeps what runs for the next process.
     pub keep: Option<Keep>,
     /// The folder of everything that is written.
     pub datadir: PathBuf,
+    /// What starts the programs of the scheduler, as [`crate::scheduler::Surroundings`] has it.
+    pub job_starter: Option<PathBuf>,
     /// The query log.
     pub query_log: QueryLog,
     /// Notified when the serving workers change.
@@ -80,6 +98,9 @@ pub struct Begun {
     /// Sets which lines the log has.
     pub set_log_levels: SetLogLevels,
 }
+
+/// Begins a switchover, whose wishes then reach the control thread.
+pub type BeginSwitchover = Box<dyn Fn(SwitchoverOrder, Observer, Journal) -> io::Result<()> + Send>;
 
 /// Receives the levels of the log (`admin-log_level`); returns why they cannot be used.
 pub type SetLogLevels = Box<dyn Fn(&str) -> Result<(), String> + Send>;
@@ -91,19 +112,23 @@ pub type Keep = Box<dyn Fn(&[u8]) + Send>;
 pub type OnPulse = Box<dyn Fn(Option<Pulse>) + Send>;
 
 impl Runtime {
-    /// The running state, with the monitor (`None`: there is none) and the listeners for administrators.
+    /// The running state, with the monitor (`None`: there is none), the listeners for administrators, and the scheduler.
     pub fn new(
         store: &mut Store,
         begun: Begun,
         monitor: Option<Monitor>,
         (listeners, http): (AdminListeners, HttpListeners),
+        scheduler: Scheduler,
+        begin_work: BeginSwitchover,
     ) -> Runtime {
+        monitor.iter().for_each(|monitor| begun.plane.raise_alarms_at(monitor.alarms()));
         let runtime = Runtime {
             servers: Servers::new(monitor, &begun.rows, store.variables(), begun.known),
             plane: Plane::Running(begun.plane),
             rows: begun.rows,
             listeners,
             http,
+            scheduler,
             datadir: begun.datadir,
             query_log: begun.query_log,
             events: Kept::default(),
@@ -111,10 +136,14 @@ impl Runtime {
             keep: begun.keep,
             on_pulse: begun.on_pulse,
             set_log_levels: begun.set_log_levels,
+            holds: begun.holds,
+            switchover: None,
+            begin_work,
         };
         if runtime.servers.monitor.is_some() {
             store.show_servers(&runtime.servers.placed_rows());
         }
+        runtime.schedule(store).into_iter().for_each(|fault| tracing::warn!("{fault}"));
         runtime.set_log_levels(store).into_iter().for_each(|remark| tracing::warn!("{remark}"));
         runtime.announce_plan(store);
         runtime.keep_what_runs(store);
@@ -231,20 +260,25 @@ impl Runtime {
     fn announce_plan(&self, store: &Store) {
         let Some(monitor) = &self.servers.monitor else { return };
         let settings = store.variables().for_monitor();
-        let access = MonitorLogin {
+        let access = self.access_of_monitor(&settings);
+        let targets = self.servers.targets(&self.rows);
+        monitor.follow(Plan { settings, access, targets });
+    }
+
+    /// How the monitor logs in to servers.
+    fn access_of_monitor(&self, settings: &MonitorSettings) -> MonitorLogin {
+        MonitorLogin {
             username: settings.username.clone(),
             password: settings.password.clone(),
             tls: self.rows.tls.clone(),
             may_ask_for_key: self.rows.variables.get_server_public_key,
-        };
-        let targets = self.servers.targets(&self.rows);
-        monitor.follow(Plan { settings, access, targets });
+        }
     }
 
     /// Saves what runs for the next process.
     fn keep_what_runs(&self, store: &Store) {
         if let Some(keep) = &self.keep {
-            keep(&store.freeze(&self.servers.known));
+            keep(&store.freeze(&self.servers.known, &self.holds));
         }
     }
 

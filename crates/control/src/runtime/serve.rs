@@ -24,7 +24,9 @@ impl Runtime {
         match DataPlane::start_with(self.servers.over(&self.rows), Arc::clone(&self.sockets), Listening::On) {
             Ok(mut plane) => {
                 plane.log_queries_to(self.query_log.clone());
+                self.servers.monitor.iter().for_each(|monitor| plane.raise_alarms_at(monitor.alarms()));
                 (self.on_pulse)(Some(plane.pulse()));
+                self.holds.put_into_force(&plane.observer());
                 self.plane = Plane::Running(plane);
                 Reply::ok()
             }

@@ -9,13 +9,16 @@ use narrows_proxy::hostgroup::{NameTable, Names};
 use narrows_proxy::snapshot::{Rows, ServerRow, ServerStatus};
 
 use crate::monitor::cluster::ClusterId;
-use crate::monitor::cluster::decide::Change;
+use crate::monitor::cluster::decide::{Change, NodeRole};
+use crate::monitor::cluster::roster::{Arrival, MOST_FOUND};
+use crate::monitor::cluster::seats::Event;
 use crate::monitor::finding::{Finding, Lag, MeasuredLag, Reach, ServerRole};
 use crate::monitor::health::Health;
 use crate::monitor::log::{CheckCounts, Record};
 use crate::monitor::ping;
 use crate::monitor::placement::{Known, Placement};
 use crate::monitor::plan::{Address, Target, targets};
+use crate::monitor::rds_topology::BlueGreen;
 use crate::monitor::settings::MonitorSettings;
 use crate::monitor::{Monitor, Monitoring};
 use crate::schema::Module;
@@ -35,6 +38,10 @@ pub(super) struct Servers {
     pub health: Health,
     /// How many times servers have changed, by address and change.
     pub changes: BTreeMap<(Address, &'static str), u64>,
+    /// Whether other servers are to be checked, although none has moved.
+    pub has_another_plan: bool,
+    /// Nodes that have become writers, until that is stored.
+    pub new_writers: Vec<(ClusterId, Address)>,
     pub purged: Instant,
     /// How many times servers were loaded or moved.
     pub version: u64,
@@ -56,6 +63,8 @@ impl Servers {
             checks: CheckCounts::default(),
             health: Health::default(),
             changes: BTreeMap::new(),
+            has_another_plan: false,
+            new_writers: Vec::new(),
             purged: Instant::now(),
             version: 1,
         }
@@ -73,7 +82,9 @@ impl Servers {
             self.known.forget_health();
             self.health.forget();
         } else if module == Module::MysqlServers {
-            let targets = targets(&rows.servers, rows);
+            let found = self.known.readers.rows(rows);
+            let servers = self.known.seats.with_found(&[rows.servers.as_slice(), &found].concat(), rows);
+            let targets = targets(&servers, rows);
             self.known.keep(&targets);
             self.health.keep(&targets);
             let is_known = |address: &Address| targets.iter().any(|target| target.address == *address);
@@ -127,7 +138,21 @@ impl Servers {
             let pairs = &rows.replication_hostgroups;
             self.placement.place(pairs, (address, *check_type), *role, settings.writer_is_also_reader);
         }
+        // A reader of RDS is there, or gone, or has been heard for the first time.
+        if matches!(finding, Finding::Topology(..) | Finding::Role(..)) {
+            self.find_readers(rows, settings, Instant::now());
+        }
         true
+    }
+
+    /// Finds the readers of RDS, and puts them where they belong.
+    pub fn find_readers(&mut self, rows: &Rows, settings: &MonitorSettings, now: Instant) {
+        let before = self.known.readers.clone();
+        self.known.find_readers(rows, now);
+        if self.known.readers != before || !before.is_empty() {
+            self.placement = self.place(rows, settings);
+            self.has_another_plan = true;
+        }
     }
 
     /// Gives the nodes of clusters the roles that follow from what is known.
@@ -137,17 +162,35 @@ impl Servers {
     }
 
     /// Logs and counts nodes that have other roles.
-    fn note_changes(&mut self, changed: Vec<(ClusterId, Change)>) {
-        for (cluster, change) in changed {
-            let (server, from, to, reason) =
-                (&change.address, change.from.name(), change.to.name(), &change.why);
-            if change.to.serves() {
-                tracing::info!(%server, %cluster, from, to, reason, "a node of a cluster has another role");
-            } else {
-                tracing::warn!(%server, %cluster, from, to, reason, "a node of a cluster is out of use");
+    fn note_changes(&mut self, events: Vec<Event>) {
+        for event in events {
+            match event {
+                Event::Role(cluster, change) => self.note_role(cluster, change),
+                Event::Arrival(cluster, server, Arrival::Came) => {
+                    tracing::info!(%server, %cluster, "a node of a cluster was found");
+                }
+                Event::Arrival(cluster, server, Arrival::Left) => {
+                    tracing::warn!(%server, %cluster, "a node that was found is no longer named, and leaves");
+                }
+                Event::TooMany(cluster, more) => {
+                    let most = MOST_FOUND;
+                    tracing::warn!(%cluster, most, more, "nodes name more others than are taken into use");
+                }
             }
-            *self.changes.entry((change.address, to)).or_default() += 1;
         }
+    }
+
+    fn note_role(&mut self, cluster: ClusterId, change: Change) {
+        let (server, from, to, reason) = (&change.address, change.from.name(), change.to.name(), &change.why);
+        if change.to.serves() {
+            tracing::info!(%server, %cluster, from, to, reason, "a node of a cluster has another role");
+        } else {
+            tracing::warn!(%server, %cluster, from, to, reason, "a node of a cluster is out of use");
+        }
+        if change.to == NodeRole::Writer {
+            self.new_writers.push((cluster, change.address.clone()));
+        }
+        *self.changes.entry((change.address, to)).or_default() += 1;
     }
 
     /// Records the addresses of host names.
@@ -194,8 +237,7 @@ fn seated(rows: &Rows, settings: &MonitorSettings, known: &mut Known) -> Placeme
 
 /// The configured servers, with those of pairs where their known roles put them.
 fn placement(rows: &Rows, settings: &MonitorSettings, known: &Known) -> Placement {
-    let pairs = &rows.replication_hostgroups;
-    Placement::new(&rows.servers, pairs, known, settings.writer_is_also_reader)
+    Placement::with_readers(rows, known, settings.writer_is_also_reader)
 }
 
 /// The rows that run if `rows` are configured and `known` is known about their servers.
@@ -210,7 +252,14 @@ pub fn as_known(rows: &Rows, variables: &Values, known: &Known, monitoring: Moni
 fn tell(finding: &Finding) {
     match finding {
         // The change of its role has a line of its own.
-        Finding::Node(..) => {}
+        Finding::Node(..) | Finding::View(..) | Finding::Roster(..) => {}
+        Finding::Topology(server, topology) => match topology.switchover {
+            BlueGreen::None => {}
+            BlueGreen::Runs => {
+                tracing::warn!(%server, "a Blue/Green switchover runs: nothing is written to the server until it is over");
+            }
+            BlueGreen::Over => tracing::info!(%server, "a Blue/Green switchover is over"),
+        },
         Finding::Reach(server, Reach::Reachable) => tracing::info!(%server, "a server answers pings again"),
         Finding::Reach(server, Reach::Unreachable) => {
             tracing::warn!(%server, "a server has missed too many pings and is shunned");

@@ -2,6 +2,7 @@
 
 use narrows_proxy::snapshot::RuleRow;
 
+use super::filled;
 use super::table::{DISK_ONLY, LAYERS, MAIN_AND_DISK, MAIN_AND_RUNTIME, MAIN_ONLY, Table};
 
 /// In the order of their creation, which `SHOW TABLES LIKE` shows.
@@ -308,6 +309,12 @@ pub static TABLES: &[Table] = &[
             "checksum VARCHAR NOT NULL",
             "PRIMARY KEY (name)",
         ],
+    },
+    Table {
+        name: "runtime_scheduler_runs",
+        places: MAIN_ONLY,
+        doc: "What has become of the active rows of scheduler since this process has them. (Not in ProxySQL.)",
+        definition: filled::SCHEDULER_RUNS,
     },
     Table {
         name: "global_settings",

@@ -10,6 +10,8 @@ use narrows_proxy::stats::{
 use rusqlite::types::Value;
 use serde_json::json;
 
+use crate::scheduler::{JobFigures, LastRun};
+
 use super::cells::{Row, digest, integer, number, optional_text, text};
 
 /// The definition of a table, and the function that makes a row of it.
@@ -178,6 +180,21 @@ filled! {
         "rule_id INTEGER PRIMARY KEY" => integer(line.rule_id);
         "hits INT NOT NULL" => number(line.hits);
     }
+    /// `runtime_scheduler_runs`
+    SCHEDULER_RUNS, scheduler_runs(job: (i64, JobFigures)) {
+        "id INTEGER PRIMARY KEY" => integer(job.0);
+        "filename VARCHAR NOT NULL" => text(job.1.filename.as_str());
+        "runs INT NOT NULL" => number(job.1.runs);
+        "failures INT NOT NULL" => number(job.1.failures);
+        "timeouts INT NOT NULL" => number(job.1.timeouts);
+        "skipped INT NOT NULL" => number(job.1.skipped);
+        "running_ms INT" => job.1.running_ms().map_or(Value::Null, number);
+        "last_started INT" => job.1.last_started_s().map_or(Value::Null, number);
+        "last_duration_ms INT" => of_last(&job.1, |last| number(last.took_ms()));
+        "last_exit VARCHAR" => of_last(&job.1, |last| text(last.end.as_str()));
+        "last_output VARCHAR" => of_last(&job.1, |last| text(last.output.as_str()));
+        "last_output_dropped INT" => of_last(&job.1, |last| number(last.dropped));
+    }
     /// `stats_mysql_users`
     USERS, users(line: UserLine) {
         "username VARCHAR" => text(line.username);
@@ -244,6 +261,11 @@ pub struct ClusterNode {
     pub interface: String,
     /// When it last announced itself, in Unix time.
     pub last_seen: u64,
+}
+
+/// A cell about the last run of a job that has ended; NULL if there is none.
+fn of_last(figures: &JobFigures, cell: impl FnOnce(&LastRun) -> Value) -> Value {
+    figures.last.as_ref().map_or(Value::Null, cell)
 }
 
 /// A variable that a client has set on an idle connection.

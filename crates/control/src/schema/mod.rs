@@ -21,9 +21,7 @@ pub use table::{Database, Table};
 
 /// Tables whose rows have no effect.
 pub const WITHOUT_EFFECT: &[(&str, Effect)] = &[
-    ("mysql_aws_aurora_hostgroups", Effect::NotYet),
     ("mysql_firewall_whitelist_sqli_fingerprints", Effect::NotYet),
-    ("scheduler", Effect::NotYet),
     ("restapi_routes", Effect::NotYet),
     ("proxysql_servers", Effect::NotYet),
     (
@@ -39,9 +37,6 @@ pub const ALWAYS_EMPTY: &[&str] = &[
     "stats_proxysql_servers_checksums",
     "stats_proxysql_servers_metrics",
     "stats_proxysql_servers_status",
-    "mysql_server_aws_aurora_check_status",
-    "mysql_server_aws_aurora_failovers",
-    "mysql_server_aws_aurora_log",
     "history_mysql_status_variables",
     "history_mysql_status_variables_lookup",
 ];

@@ -5,11 +5,13 @@ mod memory;
 pub mod metrics;
 pub mod nodes;
 mod readiness;
+mod scheduler;
 mod sessions;
 mod sources;
 mod status;
 mod traffic;
 
+pub use scheduler::{SCHEDULER_RUNS, scheduler_runs};
 pub use traffic::{pool, statuses};
 
 use narrows_proxy::stats::Observer;

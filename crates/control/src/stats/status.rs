@@ -7,8 +7,8 @@ use narrows_proxy::server::Listening;
 use narrows_proxy::snapshot::ServerStatus;
 use narrows_proxy::stats::{Observer, ServerLine, Take, wait};
 
-use super::global;
 use super::sources::Sources;
+use super::{global, scheduler};
 use crate::monitor::cluster::ClusterId;
 use crate::monitor::cluster::decide::{Decision, Seat};
 use crate::monitor::plan::Address;
@@ -42,9 +42,11 @@ pub fn rows(sources: &Sources<'_>) -> Vec<Line> {
             figures.iter().find(|(name, _)| *name == "ProxySQL_Uptime").map_or(0, |(_, value)| *value);
         rows.insert(1, line("uptime_s", uptime.to_string()));
         rows.extend(servers(&observer));
+        rows.extend(choices(&observer));
     }
     rows.extend(checks(sources).into_iter().map(|(name, value)| line(&name, value)));
     rows.extend(nodes(sources));
+    rows.extend(scheduler::lines(sources.runtime).into_iter().map(|(name, value)| line(&name, value)));
     rows.push(line("query_log_dropped", sources.runtime.query_log().dropped().to_string()));
     let idle = without_effect(sources);
     rows.push(line(
@@ -74,13 +76,35 @@ fn servers(observer: &Observer) -> Vec<Line> {
     let row = |line: &ServerLine| {
         let why = reason(line.status);
         let status = line.status.name();
+        let place = if line.place.is_empty() { String::new() } else { format!(" ({})", line.place) };
         let value = format!(
-            "{status}{why}; connections: {} used, {} free; {} statements; ping {} us",
+            "{status}{why}{place}; connections: {} used, {} free; {} statements; ping {} us",
             line.used, line.free, line.tally.queries, line.latency_us
         );
         vec![format!("Narrows_server_{}_{}:{}", line.hostgroup, line.hostname, line.port), value]
     };
     lines.iter().map(row).collect()
+}
+
+/// How often servers were chosen by their zone, and backups, in hostgroups whose servers are not all equal.
+fn choices(observer: &Observer) -> Vec<Line> {
+    let counters = wait(observer.global());
+    let count = |hostgroup: i32, chosen| counters.choices.get(&(hostgroup, chosen)).copied().unwrap_or(0);
+    let mut hostgroups: Vec<i32> = counters.choices.keys().map(|(hostgroup, _)| *hostgroup).collect();
+    hostgroups.dedup();
+    let mut rows = Vec::new();
+    for hostgroup in hostgroups {
+        let (own, others) = (count(hostgroup, "own"), count(hostgroup, "other"));
+        if let Some(tenths) = own.saturating_mul(1_000).checked_div(own + others) {
+            let share = format!("{}.{}", tenths / 10, tenths % 10);
+            let value = format!("{own} choices ({share} %) in the own zone, {others} in others");
+            rows.push(vec![format!("Narrows_zones_{hostgroup}"), value]);
+        }
+        if let backups @ 1.. = count(hostgroup, "backup") {
+            rows.push(vec![format!("Narrows_backups_{hostgroup}"), format!("chosen {backups} times")]);
+        }
+    }
+    rows
 }
 
 /// Why a server has a status, to follow its name.
@@ -92,6 +116,7 @@ pub(super) fn reason(status: ServerStatus) -> &'static str {
         ServerStatus::Shunned => " (connects have failed)",
         ServerStatus::Leaving => " (leaves its cluster)",
         ServerStatus::Gone => " (not a working part of its cluster)",
+        ServerStatus::Withheld => " (has no role for now)",
         ServerStatus::OfflineSoft | ServerStatus::OfflineHard => " (as configured, or leaving)",
     }
 }

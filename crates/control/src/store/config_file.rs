@@ -19,9 +19,6 @@ use crate::variables::{Kind, Variable};
 const OTHER_NAMES: &[(&str, &str, &str)] =
     &[("restapi_routes", "interval_ms", "timeout_ms"), ("proxysql_servers", "address", "hostname")];
 
-/// Values that differ from the table's default if the file does not give them.
-const OTHER_DEFAULTS: &[(&str, &str, i64)] = &[("mysql_aws_aurora_hostgroups", "check_timeout_ms", 1000)];
-
 /// The outcome of loading a file.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
@@ -174,11 +171,6 @@ fn stored(table: &'static str, entries: &[Entry]) -> Vec<(&'static str, Value)> 
         if let Some(column) = column {
             let is_flag = matches!(entry.node.value, tree::NodeValue::Flag(_));
             cells.push((*column, value(&entry.node.value, is_flag)));
-        }
-    }
-    for (_, column, default) in OTHER_DEFAULTS.iter().filter(|(of, ..)| *of == table) {
-        if !cells.iter().any(|(name, _)| name == column) {
-            cells.push((column, Value::Integer(*default)));
         }
     }
     cells

@@ -14,6 +14,7 @@ use super::answer::Refusal;
 use super::checksum::Checksum;
 use super::reading::{self, Cells};
 use super::running::{Load, Running, server_cells};
+use crate::holds::Holds;
 use crate::monitor::placement::Known;
 use crate::schema::{MODULES, Module};
 use crate::variables::{self, Values, Variable};
@@ -23,6 +24,7 @@ use crate::variables::{self, Values, Variable};
 pub struct Frozen {
     pub(super) running: Running,
     known: Known,
+    holds: Holds,
 }
 
 /// Why bytes cannot be used.
@@ -49,8 +51,8 @@ pub enum FrozenError {
 const FORM: u64 = 1;
 
 impl Store {
-    /// The running configuration, with what is known about servers.
-    pub fn freeze(&self, known: &Known) -> Vec<u8> {
+    /// The running configuration, with what is known about servers, and the hostgroups that are held.
+    pub fn freeze(&self, known: &Known, holds: &Holds) -> Vec<u8> {
         let value = |(variable, value): (&Variable, &variables::Value)| {
             let value = match value {
                 variables::Value::Integer(integer) => json!(integer),
@@ -81,6 +83,7 @@ impl Store {
             "tables": self.running.tables.iter().map(table).collect::<serde_json::Map<_, _>>(),
             "loads": self.running.loads.iter().map(load).collect::<serde_json::Map<_, _>>(),
             "servers": known.to_json(),
+            "holds": holds.to_json(),
         });
         frozen.to_string().into_bytes()
     }
@@ -107,7 +110,11 @@ impl Frozen {
         }
         running.rows.variables = running.variables.for_data_plane();
         running.loads = loads(part("loads")?);
-        Ok(Frozen { running, known: Known::from_json(&frozen["servers"]) })
+        Ok(Frozen {
+            running,
+            known: Known::from_json(&frozen["servers"]),
+            holds: Holds::from_json(&frozen["holds"]),
+        })
     }
 
     /// The data plane's configuration, without keys and certificates.
@@ -123,6 +130,11 @@ impl Frozen {
     /// What is known about servers.
     pub fn known(&self) -> &Known {
         &self.known
+    }
+
+    /// The hostgroups that are held.
+    pub fn holds(&self) -> &Holds {
+        &self.holds
     }
 }
 

@@ -4,6 +4,7 @@ use narrows_proxy::snapshot::{CheckType, HostgroupId};
 
 use super::tests::Fixture;
 use super::*;
+use crate::holds::Holds;
 use crate::monitor::finding::{Behind, Finding, Lag, MeasuredLag, Reach, ServerRole};
 use crate::monitor::placement::Known;
 use crate::monitor::plan::Address;
@@ -31,7 +32,7 @@ fn fixture() -> Fixture {
 #[test]
 fn what_ran_runs_again() {
     let fixture = fixture();
-    let frozen = Frozen::read(&fixture.store.freeze(&Known::default())).unwrap();
+    let frozen = Frozen::read(&fixture.store.freeze(&Known::default(), &Holds::default())).unwrap();
     assert_eq!(*frozen.rows(), fixture.store.rows());
     assert_eq!(frozen.variables(), fixture.store.variables());
     assert_eq!(frozen.running.tables, fixture.store.running.tables);
@@ -52,7 +53,7 @@ fn a_store_beside_what_runs_shows_it_and_has_memory_from_disk() {
         store.sql(insert).unwrap();
         let candidate = store.candidate(Module::MysqlServers).unwrap();
         store.accept(candidate).unwrap();
-        Frozen::read(&store.freeze(&Known::default())).unwrap()
+        Frozen::read(&store.freeze(&Known::default(), &Holds::default())).unwrap()
     };
     let mut store = Store::open_beside(opening, &frozen).unwrap();
     let names = |store: &mut Store, table: &str| {
@@ -81,7 +82,7 @@ fn what_is_known_of_servers_is_kept() {
     ] {
         assert!(known.learn(&finding));
     }
-    let frozen = Frozen::read(&fixture().store.freeze(&known)).unwrap();
+    let frozen = Frozen::read(&fixture().store.freeze(&known, &Holds::default())).unwrap();
     assert_eq!(*frozen.known(), known);
 }
 

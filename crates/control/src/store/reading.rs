@@ -8,7 +8,7 @@ use super::answer::{Refusal, Warning};
 use crate::config::diagnostic::Problem;
 use crate::config::schema::{ColumnKind, ConfigTable};
 use crate::config::{tables, tree};
-use crate::config_file::checks::{attributes_fault, pair_fault};
+use crate::config_file::checks::{attributes_fault, aurora_fault, pair_fault};
 use crate::config_file::hostgroups::Managed;
 use crate::monitor::cluster::ClusterKind;
 use crate::schema::Module;
@@ -54,13 +54,17 @@ pub(super) fn read(source: Source<'_>, module: Module, rows: &mut Rows) -> Resul
             rows.replication_hostgroups =
                 read.table(source, &tables::REPLICATION_HOSTGROUPS, |row| pair_fault(&mut pairs, row))?;
             let mut managed = Managed::by_pairs(pairs.iter());
-            let (galera, group) = (ClusterKind::Galera, ClusterKind::GroupReplication);
+            let (galera, group, aurora) =
+                (ClusterKind::Galera, ClusterKind::GroupReplication, ClusterKind::Aurora);
             rows.galera_hostgroups =
                 read.table(source, &tables::GALERA_HOSTGROUPS, |row| managed.add_cluster(galera, row))?;
             rows.group_replication_hostgroups =
                 read.table(source, &tables::GROUP_REPLICATION_HOSTGROUPS, |row| {
                     managed.add_cluster(group, row)
                 })?;
+            rows.aurora_hostgroups = read.table(source, &tables::AURORA_HOSTGROUPS, |row| {
+                aurora_fault(row).or_else(|| managed.add_cluster(aurora, &row.cluster))
+            })?;
             rows.hostgroup_attributes =
                 read.table(source, &tables::HOSTGROUP_ATTRIBUTES, attributes_fault)?;
             rows.ssl_params = read.table(source, &tables::SSL_PARAMS, |_| None)?;

@@ -106,7 +106,7 @@ fn tables_are_those_of_proxysql() {
         assert_eq!(expected, found, "line {}", line + 1);
     }
     assert_eq!(expected.lines().count(), found.lines().count());
-    assert_eq!(expected.lines().filter(|line| !line.starts_with(' ')).count(), 109);
+    assert_eq!(expected.lines().filter(|line| !line.starts_with(' ')).count(), 110);
 }
 
 #[test]

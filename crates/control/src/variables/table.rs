@@ -61,19 +61,24 @@ static ROWS: &[Variable] = &[
     text("mysql-ldap_user_variable", Obscure, Form::Any, "", "User variable to which the LDAP plugin assigns the user."),
     flag("mysql-log_mysql_warnings_enabled", Obscure, false, "Whether warnings of statements are fetched and logged."),
     flag("mysql-log_unhealthy_connections", Useful, true, "Whether the log says why a connection was dropped."),
-    integer("mysql-monitor_aws_rds_topology_discovery_interval", Obscure, 0, 0, 100_000, "Number of read_only checks between two checks of an RDS topology; 0: none."),
+    monitor_integer("mysql-monitor_aws_rds_topology_discovery_interval", Obscure, 0, 0, 100_000, "Number of read_only checks between two checks of an RDS topology, for the readers of Multi-AZ clusters and for switchovers of Blue/Green deployments; 0: none.",
+        |s, n| s.rds_topology_every = u32::of_integer(n)),
     monitor_integer("mysql-monitor_connect_interval", Useful, 120_000, 100, 604_800_000, "Milliseconds between two trial connections to a server.",
         |s, n| s.timing_mut("connect").interval = ms(n)),
     monitor_integer("mysql-monitor_connect_timeout", Useful, 600, 100, 600_000, "Milliseconds that a trial connection may take.",
         |s, n| s.timing_mut("connect").timeout = ms(n)),
     monitor_flag("mysql-monitor_enabled", Essential, true, "Whether servers are checked by the monitor.",
         |s, b| s.enabled = b),
+    monitor_flag("mysql-monitor_galera_autodiscovery", Useful, false, "Whether nodes that are not in mysql_servers are taken into use if a Galera node names them in wsrep_incoming_addresses. (Not in ProxySQL.)",
+        |s, b| s.galera_autodiscovery = b),
     monitor_integer("mysql-monitor_galera_healthcheck_interval", Useful, 5000, 50, 604_800_000, "Milliseconds between two checks of a Galera node.",
         |s, n| s.timing_mut("galera").interval = ms(n)),
     monitor_integer("mysql-monitor_galera_healthcheck_max_timeout_count", Useful, 3, 1, 10, "Checks in a row that time out before the node is offline.",
         |s, n| s.galera_max_timeout_count = u32::of_integer(n)),
     monitor_integer("mysql-monitor_galera_healthcheck_timeout", Useful, 800, 50, 600_000, "Milliseconds that a Galera node has to answer a check.",
         |s, n| s.timing_mut("galera").timeout = ms(n)),
+    monitor_flag("mysql-monitor_groupreplication_autodiscovery", Useful, false, "Whether members that are not in mysql_servers are taken into use if a member names them, or the metadata of InnoDB Cluster. (Not in ProxySQL.)",
+        |s, b| s.group_replication.autodiscovery = b),
     monitor_integer("mysql-monitor_groupreplication_healthcheck_interval", Useful, 5000, 100, 604_800_000, "Milliseconds between two checks of a group replication member.",
         |s, n| s.timing_mut("group_replication").interval = ms(n)),
     monitor_integer("mysql-monitor_groupreplication_healthcheck_max_timeout_count", Useful, 3, 1, 10, "Checks in a row that time out before the member is offline.",
@@ -178,6 +183,10 @@ static ROWS: &[Variable] = &[
         .read_by_name().for_tls(),
     integer("mysql-stacksize", Obscure, 1_048_576, 262_144, 4_194_304, "Bytes of stack of ProxySQL's threads.")
         .needless("workers have stacks of a fixed size"),
+    text("mysql-switchover_replication_password", Useful, Form::Any, "", "Password of switchover_replication_username.")
+        .read_by_name(),
+    text("mysql-switchover_replication_username", Useful, Form::Any, "", "Account with which NARROWS SWITCHOVER has the old primary replicate from the new one; empty: the one that the servers know.")
+        .read_by_name(),
     integer("mysql-threshold_query_length", Useful, 524_288, 1024, 1_073_741_824, "Bytes of a statement above which its server connection is not used again."),
     integer("mysql-throttle_ratio_server_to_client", Obscure, 0, 0, 100, "How much faster than its client a server may be read; 0: no limit."),
     flag("mysql-verbose_query_error", Obscure, false, "Whether the log says more about statements that fail."),
@@ -233,6 +242,8 @@ static ROWS: &[Variable] = &[
     integer("admin-restapi_port", Essential, 6070, 1, 65_534, "Port of the HTTP interface.")
         .read_by_name(),
     flag("admin-restapi_tls", Useful, false, "Whether clients of the HTTP interface must use TLS, with the certificate that MySQL clients get.")
+        .read_by_name(),
+    integer("admin-scheduler_timeout_ms", Useful, 3_600_000, 0, 604_800_000, "Milliseconds after which a program of the scheduler is ended, with all processes of its group; 0: no limit. (Not in ProxySQL.)")
         .read_by_name(),
     text("admin-ssl_keylog_file", Useful, Form::Any, "", "File that receives the session keys of TLS, for debugging; empty: none.")
         .read_by_name().for_tls(),

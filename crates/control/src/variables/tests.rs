@@ -115,9 +115,11 @@ fn interfaces_are_split_and_fall_back_to_the_default() {
 #[test]
 fn every_check_of_the_monitor_has_variables_for_its_times() {
     let settings = Values::default().for_monitor();
-    for check in crate::monitor::CHECKS {
+    // Those of Aurora are in the rows of the clusters.
+    let of_variables = || crate::monitor::CHECKS.into_iter().filter(|check| check.name != "aurora");
+    for check in of_variables() {
         let timing = settings.timing(check.name);
         assert!(!timing.interval.is_zero() && !timing.timeout.is_zero(), "{check:?}");
     }
-    assert_eq!(settings.timings.len(), crate::monitor::CHECKS.len());
+    assert_eq!(settings.timings.len(), of_variables().count());
 }

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use narrows_proxy::snapshot::{HOSTGROUP_KEYS, RULE_KEYS, USER_KEYS};
+use narrows_proxy::snapshot::{HOSTGROUP_KEYS, RULE_KEYS, SERVERS_DEFAULTS_KEYS, USER_KEYS};
 
 use super::*;
 use crate::variables::{Kind, Reader};
@@ -119,7 +119,7 @@ fn a_column_that_nobody_reads_says_so() {
         let Some((_, field)) = line.split_once(", v| ") else { continue };
         // The program reads the top-level keys.
         let Some(field) = field.strip_prefix("r.") else { continue };
-        let field = field.split(' ').next().unwrap();
+        let field = field.split(' ').next().and_then(|field| field.rsplit('.').next()).unwrap();
         let idle = line.contains(").not_yet()") || line.contains(").needless(");
         if line.contains("\"Free text.\"") || line.contains("\"fingerprint\"") || compiled.contains(&field) {
             continue;
@@ -141,7 +141,7 @@ fn keys_of_json_columns_are_read_where_it_is_said() {
     let readers = |(path, _): &&(PathBuf, String)| !path.ends_with("snapshot/attributes.rs");
     // These are only read there.
     let there = ["auto_read_write_split", "reader_hostgroup"];
-    for key in [USER_KEYS, RULE_KEYS, HOSTGROUP_KEYS].into_iter().flatten() {
+    for key in [USER_KEYS, RULE_KEYS, HOSTGROUP_KEYS, SERVERS_DEFAULTS_KEYS].into_iter().flatten() {
         let quoted = format!("\"{}\"", key.name);
         let is_read = sources.iter().filter(readers).any(|(_, text)| text.contains(&quoted));
         assert!(is_read || there.contains(&key.name), "nobody reads {}", key.name);

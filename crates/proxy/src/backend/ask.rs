@@ -6,6 +6,7 @@ use std::time::Duration;
 use narrows_wire::frame::put_encoded;
 use narrows_wire::{Command, Malformed, Reader};
 
+use super::diagnostics::{AnswerLimit, LONGEST_ANSWER};
 use super::{Backend, BackendError, ResultSet};
 use crate::buffer::Buffer;
 use crate::rt::timeout;
@@ -20,16 +21,33 @@ pub struct Table {
 }
 
 impl Backend {
-    /// Runs `statement` and reads its whole answer, which must be small.
+    /// Runs `statement` and reads its whole answer, of at most 64 MiB.
     ///
     /// # Errors
     /// The server's; after any other error the connection cannot be used any more.
     pub async fn ask(&self, statement: &str, limit: Duration) -> Result<Table, BackendError> {
+        self.table_of(statement, limit, &LONGEST_ANSWER).await
+    }
+
+    /// The same for an answer of at most 1 MiB: hundreds of rows, which is more than any check is meant to get.
+    ///
+    /// # Errors
+    /// As [`Backend::ask`].
+    pub async fn ask_briefly(&self, statement: &str, limit: Duration) -> Result<Table, BackendError> {
+        self.table_of(statement, limit, &LONGEST_OF_CHECK).await
+    }
+
+    async fn table_of(
+        &self,
+        statement: &str,
+        limit: Duration,
+        most: &AnswerLimit,
+    ) -> Result<Table, BackendError> {
         let mut out = Vec::with_capacity(statement.len() + 8);
         self.put_query(&mut out, statement);
         let ask = async {
             self.stream.write_all(&out).await?;
-            self.result_set(&mut Buffer::default()).await
+            self.bounded_result_set(&mut Buffer::default(), most).await
         };
         let set = timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))?;
         Ok(Table::decode(&set)?)
@@ -88,6 +106,10 @@ fn cell(reader: &mut Reader<'_>) -> Result<Option<String>, Malformed> {
 
 /// Represents NULL in a row of the text protocol.
 const NULL: u8 = 0xFB;
+
+/// Of an answer to a check.
+const LONGEST_OF_CHECK: AnswerLimit =
+    AnswerLimit { bytes: 1 << 20, error: "more than 1 MiB where a short answer was expected" };
 
 /// How long sending COM_QUIT may take: the socket buffer is empty.
 const GOODBYE: Duration = Duration::from_millis(100);

@@ -215,6 +215,15 @@ impl Backend {
 
     /// Reads one result set that is small by its nature.
     pub(super) async fn result_set(&self, buffer: &mut Buffer) -> Result<ResultSet, BackendError> {
+        self.bounded_result_set(buffer, &LONGEST_ANSWER).await
+    }
+
+    /// The same, if the answer has no more bytes than that.
+    pub(super) async fn bounded_result_set(
+        &self,
+        buffer: &mut Buffer,
+        most: &AnswerLimit,
+    ) -> Result<ResultSet, BackendError> {
         let deprecate_eof = self.login.capabilities.contains(Capabilities::DEPRECATE_EOF);
         let mut tracker = Tracker::new(Expect::Result, deprecate_eof);
         let mut set = ResultSet::default();
@@ -234,10 +243,8 @@ impl Backend {
                 Next::More { .. } | Next::ColumnsEnd { .. } | Next::Ok { .. } | Next::Eof { .. } => {}
             }
             bytes += length;
-            if bytes > LONGEST_ANSWER {
-                return Err(
-                    narrows_wire::Malformed("more than 64 MiB where a short answer was expected").into()
-                );
+            if bytes > most.bytes {
+                return Err(narrows_wire::Malformed(most.error).into());
             }
             if walk.passed > 0 {
                 let list = if in_rows { &mut set.rows } else { &mut set.columns };
@@ -252,9 +259,17 @@ impl Backend {
     }
 }
 
-/// The most bytes that are read of an answer to a question of our own: 65,535 warnings, the most that a server keeps, are
-/// shorter.
-const LONGEST_ANSWER: usize = 64 << 20;
+/// How much is read of an answer to a question of our own.
+pub(super) struct AnswerLimit {
+    /// The most bytes.
+    pub(super) bytes: usize,
+    /// What is wrong with more.
+    pub(super) error: &'static str,
+}
+
+/// 65,535 warnings, the most that a server keeps, are shorter, and so are the tables of any configuration.
+pub(super) const LONGEST_ANSWER: AnswerLimit =
+    AnswerLimit { bytes: 64 << 20, error: "more than 64 MiB where a short answer was expected" };
 
 impl Backend {
     /// The value of `LAST_INSERT_ID()` here.

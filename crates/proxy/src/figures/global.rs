@@ -14,6 +14,9 @@ macro_rules! counters {
             pub pins: BTreeMap<&'static str, u64>,
             /// How often no server of a hostgroup was available in time, by the name of the cause.
             pub unavailable: BTreeMap<(i32, &'static str), u64>,
+            /// How often a server of a hostgroup was chosen, where its servers are not all equal: by its zone, and of
+            /// the backups.
+            pub choices: BTreeMap<(i32, &'static str), u64>,
         }
 
         impl Counters {
@@ -25,6 +28,9 @@ macro_rules! counters {
                 }
                 for (cause, count) in &other.unavailable {
                     *self.unavailable.entry(*cause).or_default() += count;
+                }
+                for (chosen, count) in &other.choices {
+                    *self.choices.entry(*chosen).or_default() += count;
                 }
             }
 
@@ -239,7 +245,7 @@ pub const NOT_COUNTED: &[(&str, &str)] = &[
     ("queries_with_max_lag_ms__total_wait_time_us", "replication lag does not choose servers yet"),
     ("backend_lagging_during_query", "replication lag does not end statements"),
     ("backend_offline_during_query", "a server taken offline finishes what it runs"),
-    ("get_aws_aurora_replicas_skipped_during_query", "Aurora is not monitored yet"),
+    ("get_aws_aurora_replicas_skipped_during_query", "replication lag does not choose servers yet"),
     ("client_host_error_killed_connections", "addresses with failed logins are not refused yet"),
     ("new_req_conns_count", "a counter of ProxySQL's own locking"),
 ];

@@ -41,6 +41,8 @@ pub struct ServerLine {
     pub failure: Option<ServerFailure>,
     /// How long it takes. Not reset.
     pub timing: ServerTiming,
+    /// What it is in the order of its hostgroup, such as `own zone east, backup`; empty if that has none.
+    pub place: String,
 }
 
 /// How long a server takes.

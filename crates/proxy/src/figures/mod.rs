@@ -7,6 +7,7 @@ mod errors;
 mod global;
 mod lines;
 mod tables;
+mod waiting;
 
 pub use commands::{CommandClass, Commands};
 pub use digests::{DigestKey, DigestTable, Execution, Row, RowFigures};
@@ -20,3 +21,4 @@ pub use lines::{
     ServerTiming, Take, Tally, UserLine,
 };
 pub use tables::Figures;
+pub use waiting::{Running, WaitingLine};

@@ -198,18 +198,18 @@ fn by_chance<'a>(
     })
 }
 
-/// How much of its weight a server has this long after it came back: it starts with cold caches and no connections, and
-/// full load might take it down again.
-pub fn readiness(age: Duration) -> u32 {
-    let part = age.as_secs_f64() / GRADUALLY.as_secs_f64();
+/// How much of its weight a server has this long after it came back, if it gets all of it within `slow_start`: it starts
+/// with cold caches and no connections, and full load might take it down again.
+pub fn readiness(age: Duration, slow_start: Duration) -> u32 {
+    if age >= slow_start {
+        return READY;
+    }
+    let part = age.as_secs_f64() / slow_start.as_secs_f64();
     ((part * f64::from(READY)) as u32).clamp(1, READY)
 }
 
 /// The full weight of a server, in the units of [`readiness`].
 pub const READY: u32 = 16;
-
-/// The time after which a server that has come back has all of its weight.
-const GRADUALLY: Duration = Duration::from_secs(10);
 
 /// How long statements take on a server: a moving average that fades, so that a server that was slow is tried again.
 #[derive(Debug, Default)]

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
 
-use super::{PerSecond, Server, ServerFigures};
+use super::{Crowd, PerSecond, Server, ServerFigures};
 use crate::outbox::Outbox;
 use crate::rows::HostgroupId;
+use crate::rt::nanoseconds;
 
 /// The right to have one connection open to a server; released when dropped.
 #[derive(Debug)]
@@ -62,6 +64,12 @@ pub struct Demand {
     pub hostgroup: HostgroupId,
     /// Recently opened connections.
     pub openings: PerSecond,
+    /// When the use of backups was last logged, in ns since the process started; 0: never.
+    backups_told: AtomicU64,
+    /// Whether an alarm is on its way.
+    is_alarmed: AtomicBool,
+    /// Who waits, over all workers.
+    pub crowd: Arc<Crowd>,
     workers: Box<[WorkerDemand]>,
 }
 
@@ -89,7 +97,31 @@ impl Demand {
             borrowers: flags(),
         };
         let workers = std::iter::repeat_with(fresh).take(workers).collect();
-        Demand { hostgroup, openings: PerSecond::default(), workers }
+        Demand {
+            hostgroup,
+            openings: PerSecond::default(),
+            backups_told: AtomicU64::new(0),
+            is_alarmed: AtomicBool::default(),
+            crowd: Arc::default(),
+            workers,
+        }
+    }
+
+    /// Whether the use of backups is to be logged at `now`, a time since the process started: at most once a minute.
+    pub fn may_tell_backups(&self, now: Duration) -> bool {
+        let now = nanoseconds(now).max(1);
+        let is_due = |told: u64| (told == 0 || now.saturating_sub(told) >= BETWEEN_LINES_NS).then_some(now);
+        self.backups_told.fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_due).is_ok()
+    }
+
+    /// Whether an alarm may be raised: not while another one is on its way.
+    pub fn may_raise_alarm(&self) -> bool {
+        !self.is_alarmed.load(Ordering::Relaxed) && !self.is_alarmed.swap(true, Ordering::SeqCst)
+    }
+
+    /// What follows from the alarm begins now: another one may be raised.
+    pub fn hears_alarm(&self) {
+        self.is_alarmed.store(false, Ordering::SeqCst);
     }
 
     /// Publishes since when the oldest waiter of a worker waits.
@@ -152,6 +184,9 @@ impl Demand {
         self.workers.get(lender)?.borrowers.get(borrower)
     }
 }
+
+/// Whether others can serve may change many times a second.
+const BETWEEN_LINES_NS: u64 = 60_000_000_000;
 
 #[cfg(test)]
 mod tests {

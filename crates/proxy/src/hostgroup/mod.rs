@@ -1,9 +1,12 @@
 //! Hostgroups and their servers: their configuration, and the few atomics that workers share.
 
+mod alarm;
 mod balance;
+mod crowd;
 mod demand;
 mod names;
 mod per_second;
+mod preference;
 mod refusals;
 mod settings;
 mod shun;
@@ -19,10 +22,13 @@ use crate::rt::Instant;
 use crate::tls::SharedTls;
 
 pub use crate::rows::{Balance, UnshunAlgorithm};
+pub use alarm::Alarm;
 pub use balance::{Latency, Load, READY, RoundRobin, readiness};
+pub use crowd::{Crowd, CrowdLimits, CrowdPlace, Crowded};
 pub use demand::{ConnectionSlot, Demand};
 pub use names::{Addresses, NameFigures, NameTable, Names};
 pub use per_second::PerSecond;
+pub use preference::{Preference, ServerSet, ServerSets};
 pub use refusals::Refusals;
 pub use settings::HostgroupSettings;
 pub use shun::{Shun, ShunLimits};
@@ -40,8 +46,12 @@ pub struct Hostgroup {
     pub settings: HostgroupSettings,
     /// Whether more of its servers are ONLINE than allowed.
     pub is_overfull: bool,
+    /// Which servers are used first; `None` if all are equal.
+    pub preference: Option<Preference>,
     /// For a writer hostgroup: the variable that shows whether a server is writable, and what the servers form.
     pub writers: Option<(CheckType, Bond)>,
+    /// Where it goes that the writers of a cluster are doubtful.
+    pub alarm: Alarm,
 }
 
 /// One server of a hostgroup.
@@ -97,10 +107,11 @@ pub struct ServerFigures {
 }
 
 impl Hostgroup {
-    /// The hostgroup, with its ONLINE servers counted.
-    pub fn counted(self) -> Hostgroup {
+    /// The hostgroup, with what follows from its servers.
+    pub fn complete(self) -> Hostgroup {
         let online = self.servers.iter().filter(|server| server.row.status == ServerStatus::Online).count();
-        Hostgroup { is_overfull: online > self.settings.max_online, ..self }
+        let preference = Preference::of(&self.settings, &self.servers);
+        Hostgroup { is_overfull: online > self.settings.max_online, preference, ..self }
     }
 
     /// Whether a server may get new statements.

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::rows::{Balance, HostgroupAttributesRow, Variables};
+use super::CrowdLimits;
+use crate::rows::{Balance, HostgroupAttributesRow, PreferenceSettings, Variables};
 
 /// The settings of one hostgroup.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,38 +28,55 @@ pub struct HostgroupSettings {
     pub latency_aware_from: usize,
     /// The ping time above which a server gets no statements, unless its row sets one; zero if none.
     pub max_latency: Duration,
+    /// How long a server that has come back has less than its share.
+    pub slow_start: Duration,
+    /// Which servers are backups, and in which zones they are.
+    pub preference: PreferenceSettings,
+    /// The zone of this process; empty if it has none.
+    pub own_zone: String,
+    /// How many may wait for a server,
+    pub crowd: CrowdLimits,
+    /// and for how long.
+    pub longest_wait: Duration,
 }
 
 impl HostgroupSettings {
     /// The settings of a hostgroup with that row, if it has one.
     pub fn of(variables: &Variables, row: Option<&HostgroupAttributesRow>) -> HostgroupSettings {
-        let max_latency = variables.default_max_latency;
-        let latency_aware_from = variables.min_num_servers_latency_awareness;
-        match row {
-            Some(row) => HostgroupSettings {
-                balance: row.balance().unwrap_or_default(),
-                free_connections_pct: row.free_connections_pct,
-                connection_warming: row.connection_warming,
-                init_connect: row.init_connect.clone(),
-                multiplex: row.multiplex,
-                handle_warnings: row.handle_warnings().ok().flatten().unwrap_or(variables.handle_warnings),
-                openings_per_second: row.throttle_connections_per_sec,
-                max_online: row.max_num_online_servers as usize,
-                latency_aware_from,
-                max_latency,
-            },
-            None => HostgroupSettings {
-                balance: Balance::default(),
-                free_connections_pct: variables.free_connections_pct,
-                connection_warming: variables.connection_warming,
-                init_connect: variables.init_connect.clone(),
-                multiplex: true,
-                handle_warnings: variables.handle_warnings,
-                openings_per_second: variables.throttle_connections_per_sec_to_hostgroup,
-                max_online: usize::MAX,
-                latency_aware_from,
-                max_latency,
-            },
+        let waiting = row.and_then(|row| row.waiting().ok()).unwrap_or_default();
+        let crowd = CrowdLimits {
+            clients: waiting.clients.unwrap_or(u64::MAX),
+            bytes: waiting.bytes.unwrap_or(u64::MAX),
+        };
+        let general = HostgroupSettings {
+            balance: Balance::default(),
+            free_connections_pct: variables.free_connections_pct,
+            connection_warming: variables.connection_warming,
+            init_connect: variables.init_connect.clone(),
+            multiplex: true,
+            handle_warnings: variables.handle_warnings,
+            openings_per_second: variables.throttle_connections_per_sec_to_hostgroup,
+            max_online: usize::MAX,
+            latency_aware_from: variables.min_num_servers_latency_awareness,
+            max_latency: variables.default_max_latency,
+            slow_start: variables.slow_start,
+            preference: PreferenceSettings::default(),
+            own_zone: variables.zone.clone(),
+            crowd,
+            longest_wait: waiting.longest.unwrap_or(variables.connect_timeout_server_max),
+        };
+        let Some(row) = row else { return general };
+        HostgroupSettings {
+            balance: row.balance().unwrap_or_default(),
+            free_connections_pct: row.free_connections_pct,
+            connection_warming: row.connection_warming,
+            init_connect: row.init_connect.clone(),
+            multiplex: row.multiplex,
+            handle_warnings: row.handle_warnings().ok().flatten().unwrap_or(variables.handle_warnings),
+            openings_per_second: row.throttle_connections_per_sec,
+            max_online: row.max_num_online_servers as usize,
+            preference: row.preference().unwrap_or_default(),
+            ..general
         }
     }
 }

@@ -75,14 +75,14 @@ impl Shun {
     }
 
     /// How much of its weight the server has, out of [`READY`]: very little until it is reached, and then increasingly
-    /// more.
-    pub fn readiness(&self, now: Duration) -> u32 {
+    /// more, over the time of `slow_start`.
+    pub fn readiness(&self, now: Duration, slow_start: Duration) -> u32 {
         if self.is_shunned() {
             return 1;
         }
         match self.back.load(Ordering::Relaxed) {
             0 => READY,
-            back => readiness(now.saturating_sub(Duration::from_nanos(back))),
+            back => readiness(now.saturating_sub(Duration::from_nanos(back)), slow_start),
         }
     }
 }
@@ -97,6 +97,8 @@ mod tests {
 
     const LIMITS: ShunLimits = ShunLimits { failures: 3, rest: Some(Duration::from_secs(5)) };
 
+    const SLOW_START: Duration = Duration::from_secs(10);
+
     fn at(ms: u64) -> Duration {
         Duration::from_millis(ms)
     }
@@ -107,14 +109,17 @@ mod tests {
         assert!(!shun.failed(LIMITS, at(1_800)) && !shun.failed(LIMITS, at(1_900)));
         // A new second starts a new count.
         assert!(!shun.failed(LIMITS, at(2_000)) && !shun.failed(LIMITS, at(2_100)));
-        assert!(!shun.is_shunned() && shun.readiness(at(2_100)) == READY);
+        assert!(!shun.is_shunned() && shun.readiness(at(2_100), SLOW_START) == READY);
         assert!(shun.failed(LIMITS, at(2_200)) && shun.is_shunned());
         assert!(shun.rests(at(7_199)) && !shun.rests(at(7_200)));
         // It is shunned until it is reached.
-        assert!(shun.is_shunned() && shun.readiness(at(7_300)) == 1);
+        assert!(shun.is_shunned() && shun.readiness(at(7_300), SLOW_START) == 1);
         assert!(shun.end(at(8_000)) && !shun.is_shunned());
-        assert!(shun.readiness(at(8_100)) == 1 && shun.readiness(at(13_000)) == READY / 2);
-        assert_eq!(shun.readiness(at(60_000)), READY);
+        assert!(
+            shun.readiness(at(8_100), SLOW_START) == 1 && shun.readiness(at(13_000), SLOW_START) == READY / 2
+        );
+        assert_eq!(shun.readiness(at(60_000), SLOW_START), READY);
+        assert_eq!(shun.readiness(at(8_100), Duration::ZERO), READY);
         assert!(!shun.end(at(60_000)));
     }
 

@@ -8,7 +8,7 @@ use crate::hostgroup::{Hostgroup, Server};
 use crate::rt::Instant;
 
 /// The server to turn to.
-enum Choice<'h> {
+pub(super) enum Choice<'h> {
     Server(&'h Arc<Server>),
     /// Each is in use up to its limit.
     Busy,
@@ -59,50 +59,97 @@ impl Pool {
 
     /// The server whose turn it is.
     fn choose<'h>(&self, group: &Group, hostgroup: &'h Hostgroup, ask: &Ask<'_>) -> Choice<'h> {
+        match &hostgroup.preference {
+            None => self.choose_among(&hostgroup.servers, (group, hostgroup), ask),
+            Some(preference) => self.choose_preferred(preference, (group, hostgroup), ask),
+        }
+    }
+
+    /// The one of `servers`, which are equal to each other, whose turn it is.
+    pub(super) fn choose_among<'h>(
+        &self,
+        servers: &'h [Arc<Server>],
+        (group, hostgroup): (&Group, &Hostgroup),
+        ask: &Ask<'_>,
+    ) -> Choice<'h> {
         let now = ask.now.saturating_duration_since(self.epoch);
-        let pause = |server: &Server| group.pause(server, ask.now);
-        let is_there = |server: &Server| {
-            hostgroup.may_use(server) && pause(server).is_none_or(|scope| scope == Scope::Opening)
-        };
-        let is_at_hand =
-            |server: &Server| self.may_open(group, hostgroup, server, ask.now) || group.has_idle(server);
+        let is_there = |server: &Server| group.is_there(hostgroup, server, ask.now);
         // It is used whether it rests or is slow or not.
-        if let [only] = hostgroup.servers.as_slice()
+        if let [only] = servers
             && is_there(only)
         {
-            return if is_at_hand(only) { Choice::Server(only) } else { Choice::Busy };
+            let is_at_hand = self.is_at_hand((group, hostgroup), only, ask.now);
+            return if is_at_hand { Choice::Server(only) } else { Choice::Busy };
         }
         let rests = |server: &Server| server.figures.shun.rests(now);
         let left = |server: &Server| ask.instead_of.is_some_and(|it| std::ptr::eq(it, &*server.figures));
         let has = |wanted: &dyn Fn(&Server) -> bool| {
-            hostgroup.servers.iter().any(|server| is_there(server) && wanted(server))
+            servers.iter().any(|server| is_there(server) && wanted(server))
         };
         // One that rests is better than none, and so is one that was left for another.
         let all_rest = !has(&|server| !rests(server));
         let none_else = ask.instead_of.is_none() || !has(&|server| !rests(server) && !left(server));
-        let awake = hostgroup.servers.iter().filter(|server| {
+        let awake = servers.iter().filter(|server| {
             is_there(server) && (all_rest || !rests(server)) && (none_else || !left(server))
         });
+        let ready = |server: &Server| self.readiness((group, hostgroup), server, ask.now);
+        match self.next_of(awake, (group, hostgroup), ready, ask) {
+            Choice::Nobody => {}
+            found => return found,
+        }
+        // One that cannot be connected to may serve those who are, and there is nobody else.
+        let unreachable = |server: &&Arc<Server>| {
+            hostgroup.may_use(server)
+                && group.pause(server, ask.now) == Some(Scope::Everything)
+                && group.has_idle(server)
+        };
+        let load = |server: &Server| group.load(server, ask.now);
+        let unreachable = servers.iter().filter(unreachable);
+        let mut round = group.round.borrow_mut();
+        let server = round.next(hostgroup.settings.balance, unreachable, |_| true, ready, load);
+        server.map_or(Choice::Nobody, Choice::Server)
+    }
+
+    /// The one of `awake`, which may all be used, whose turn it is. `ready` returns how much of its weight each has.
+    pub(super) fn next_of<'h>(
+        &self,
+        awake: impl Iterator<Item = &'h Arc<Server>> + Clone,
+        (group, hostgroup): (&Group, &Hostgroup),
+        ready: impl Fn(&Server) -> u32,
+        ask: &Ask<'_>,
+    ) -> Choice<'h> {
         let most_us = hostgroup.latency_limit(awake.clone()).unwrap_or(u64::MAX);
         let eligible = awake.filter(|server| server.figures.latency_us() <= most_us);
+        let is_at_hand = |server: &Server| self.is_at_hand((group, hostgroup), server, ask.now);
         let load = |server: &Server| group.load(server, ask.now);
-        let ready =
-            |server: &Server| group.readiness(server, ask.now).min(server.figures.shun.readiness(now));
         let (balance, mut round) = (hostgroup.settings.balance, group.round.borrow_mut());
-        let mut server = round.next(balance, eligible.clone(), is_at_hand, ready, load);
-        if server.is_none() {
-            if eligible.clone().next().is_some() {
-                return Choice::Busy;
-            }
-            // One that cannot be connected to may serve those who are, and there is nobody else.
-            let unreachable = |server: &&Arc<Server>| {
-                hostgroup.may_use(server)
-                    && pause(server) == Some(Scope::Everything)
-                    && group.has_idle(server)
-            };
-            server = round.next(balance, hostgroup.servers.iter().filter(unreachable), |_| true, ready, load);
+        match round.next(balance, eligible.clone(), is_at_hand, ready, load) {
+            Some(server) => Choice::Server(server),
+            None if eligible.clone().next().is_some() => Choice::Busy,
+            None => Choice::Nobody,
         }
-        server.map_or(Choice::Nobody, Choice::Server)
+    }
+
+    /// How much of its weight a server has, if it has just come back.
+    pub(super) fn readiness(
+        &self,
+        (group, hostgroup): (&Group, &Hostgroup),
+        server: &Server,
+        now: Instant,
+    ) -> u32 {
+        let (since_start, slow_start) =
+            (now.saturating_duration_since(self.epoch), hostgroup.settings.slow_start);
+        group.readiness(server, now, slow_start).min(server.figures.shun.readiness(since_start, slow_start))
+    }
+
+    /// Whether a server has an idle connection here, or another one may be opened.
+    pub(super) fn is_at_hand(
+        &self,
+        (group, hostgroup): (&Group, &Hostgroup),
+        server: &Server,
+        now: Instant,
+    ) -> bool {
+        self.may_open(group, hostgroup, server, now) || group.has_idle(server)
     }
 
     /// Whether another connection to a server may be opened now.
@@ -110,5 +157,12 @@ impl Pool {
         server.has_room()
             && group.pause(server, now).is_none()
             && self.opening_pause(hostgroup, now).is_none()
+    }
+}
+
+impl Group {
+    /// Whether a server may be used now, if only the connections that are open.
+    pub(super) fn is_there(&self, hostgroup: &Hostgroup, server: &Server, now: Instant) -> bool {
+        hostgroup.may_use(server) && self.pause(server, now).is_none_or(|scope| scope == Scope::Opening)
     }
 }

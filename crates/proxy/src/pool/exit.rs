@@ -79,6 +79,7 @@ impl Pool {
 
     /// Pings the idle connections that are due, and opens connections in advance.
     pub fn tend(self: &Rc<Pool>) {
+        self.forget_ended_holds();
         let snapshot = self.in_force.get();
         let limit = snapshot.variables.ping_timeout_server;
         for backend in self.take_due(&snapshot) {

@@ -72,6 +72,7 @@ impl Pool {
             self.tell_refusal(server, want, &error);
             return Err(LeaseError::Refused(refusal));
         }
+        hostgroup.raise_alarm();
         group.leave_alone(server, error.to_string(), scope, variables.connect_retries_delay);
         if scope == Scope::Everything
             && group.has_another(hostgroup, server)
@@ -142,14 +143,14 @@ impl Group {
     }
 
     /// How much of its weight a server has: not all of it if it has just come back.
-    pub(super) fn readiness(&self, server: &Server, now: Instant) -> u32 {
+    pub(super) fn readiness(&self, server: &Server, now: Instant, slow_start: Duration) -> u32 {
         let mut back_since = self.back_since.borrow_mut();
         if back_since.is_empty() && server.back_since.is_none() {
             return READY;
         }
         let figures = std::ptr::from_ref(&*server.figures);
         let since = back_since.get(&figures).copied().max(server.back_since);
-        let ready = since.map_or(READY, |since| readiness(now.saturating_duration_since(since)));
+        let ready = since.map_or(READY, |since| readiness(now.saturating_duration_since(since), slow_start));
         if ready == READY {
             back_since.remove(&figures);
         }

@@ -114,6 +114,9 @@ impl Pool {
         counters.backend_change_users += sum.change_users;
         counters.backend_init_dbs += sum.init_dbs;
         counters.backend_sets += sum.sets;
+        for (hostgroup, group) in self.groups.borrow().iter() {
+            group.choices.count_into(hostgroup.0, counters);
+        }
         let figures = &self.figures;
         for ((hostgroup, cause), count) in self.reports.counts() {
             *counters.unavailable.entry((hostgroup.0, cause.name())).or_default() += count;

@@ -88,7 +88,7 @@ impl Pool {
     /// A connection of `hostgroup` that fits what is asked, its state as near as can be had.
     ///
     /// # Errors
-    /// See [`LeaseError`]. Nothing takes longer than `connect_timeout_server_max`.
+    /// See [`LeaseError`]. Nothing takes longer than `max_waiting_ms` of the hostgroup, or `connect_timeout_server_max`.
     pub async fn lease(
         &self,
         snapshot: &Snapshot,
@@ -114,7 +114,8 @@ impl Pool {
         count(&self.figures.asked);
         let Some(known) = snapshot.hostgroups.get(&hostgroup) else { return Err(Later(None)) };
         let group = self.group(&known.demand);
-        let first = if group.waiters.is_empty() { self.attempt(&group, known, &ask) } else { Attempt::Busy };
+        let must_wait = !group.waiters.is_empty() || self.held_until(hostgroup).is_some();
+        let first = if must_wait { Attempt::Busy } else { self.attempt(&group, known, &ask) };
         match first {
             Attempt::Idle(mut backend, fitness) if fitness < NEW_LOGIN => {
                 count(&self.figures.immediate);

@@ -16,16 +16,19 @@ mod attempt;
 mod exit;
 mod failures;
 mod figures;
+mod holds;
 mod idle;
 mod lease;
 mod mail;
 mod opening;
+mod preferred;
 mod search;
 #[cfg(test)]
 mod tests;
 mod unavailable;
 mod upkeep;
 mod waiters;
+mod waiting;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
@@ -46,14 +49,17 @@ pub use exit::Exit;
 use failures::{Failure, Scope};
 use figures::PoolFigures;
 pub use figures::ServerReport;
+use holds::Holds;
 use idle::stays;
 pub use lease::{Later, Lease};
 pub use mail::{Lent, Mail};
 use opening::LastLogin;
 pub use opening::Warming;
+use preferred::Choices;
 pub use unavailable::UnavailableCause;
 use unavailable::UnavailableReports;
 use waiters::Waiters;
+pub use waiting::WaitReport;
 
 /// The backend connections of one worker.
 pub struct Pool {
@@ -67,6 +73,7 @@ pub struct Pool {
     errors: Rc<RefCell<ErrorTable>>,
     in_force: Rc<InForce>,
     changed: Notify,
+    holds: Holds,
 }
 
 /// Where a pool stands.
@@ -91,12 +98,16 @@ struct Group {
     /// Most recently used last.
     idle: RefCell<Vec<Backend>>,
     waiters: Waiters,
+    /// Since when clients wait that keep their connection, in ns since the process started, in any order.
+    kept: RefCell<Vec<u64>>,
     round: RefCell<RoundRobin>,
     failures: RefCell<HashMap<*const ServerFigures, Failure>>,
     /// Servers that could be connected to again after a while, and since when.
     back_since: RefCell<HashMap<*const ServerFigures, Instant>>,
     /// Whom connections are opened early for; only where that is wanted.
     last_login: RefCell<Option<LastLogin>>,
+    /// What became of choices among servers that are not all equal.
+    choices: Choices,
     /// What is counted, by the identity of the server's figures, which are kept while they are counted for.
     tallies: RefCell<Vec<(Arc<ServerFigures>, Rc<ServerTally>)>>,
 }
@@ -116,6 +127,8 @@ pub struct Ask<'a> {
     pub instead_of: Option<&'a ServerFigures>,
     /// None that anybody has used: one is opened, in the place of an idle one where there is no room.
     pub new: bool,
+    /// The bytes of its statement, which are kept while it waits.
+    pub bytes: u64,
     /// The time, read not long ago: reading the clock costs more than the rest of most leases.
     pub now: Instant,
 }
@@ -145,8 +158,20 @@ impl Pool {
     pub fn new(place: Station) -> Pool {
         let Station { worker, started, in_force, outbox, pokes, errors } = place;
         let (figures, reports) = (PoolFigures::default(), UnavailableReports::default());
-        let (groups, changed) = (RefCell::default(), Notify::new());
-        Pool { worker, outbox, pokes, epoch: started, groups, figures, reports, errors, in_force, changed }
+        let (groups, changed, holds) = (RefCell::default(), Notify::new(), Holds::default());
+        Pool {
+            worker,
+            outbox,
+            pokes,
+            epoch: started,
+            groups,
+            figures,
+            reports,
+            errors,
+            in_force,
+            changed,
+            holds,
+        }
     }
 
     /// Another configuration is in force: those who wait look again.
@@ -170,6 +195,7 @@ impl Pool {
     /// before it gets work again.
     pub fn turn_away(&self, snapshot: &Snapshot, server: &Arc<Server>, text: &str) {
         let Some(hostgroup) = snapshot.hostgroups.get(&server.row.hostgroup) else { return };
+        hostgroup.raise_alarm();
         let group = self.group(&hostgroup.demand);
         group.idle.borrow_mut().retain(|idle| !Arc::ptr_eq(&idle.login.server.figures, &server.figures));
         self.publish_idle(&group);
@@ -205,7 +231,7 @@ impl Pool {
         if !group.waiters.is_empty() {
             return;
         }
-        let lent = group.idle.borrow_mut().pop();
+        let lent = group.take_for_other(self.in_force.get().hostgroups.get(&hostgroup).map(|it| &**it));
         self.publish_idle(&group);
         if let Some(backend) = lent {
             self.lend(to, backend);
@@ -259,10 +285,12 @@ impl Group {
             demand,
             idle: RefCell::default(),
             waiters: Waiters::default(),
+            kept: RefCell::default(),
             round: RefCell::default(),
             failures: RefCell::default(),
             back_since: RefCell::default(),
             last_login: RefCell::default(),
+            choices: Choices::default(),
             tallies: RefCell::default(),
         }
     }

@@ -8,7 +8,7 @@ use super::idle::NEW_LOGIN;
 use super::waiters::Place;
 use super::{Ask, Attempt, Group, LeaseError, Mail, Pool};
 use crate::backend::{Backend, BackendError};
-use crate::hostgroup::{ConnectionSlot, Hostgroup, Server};
+use crate::hostgroup::{ConnectionSlot, CrowdPlace, Hostgroup, Server};
 use crate::rows::HostgroupId;
 use crate::rt::{Instant, nanoseconds, spawn_local, timeout_at};
 use crate::snapshot::{LocalSnapshot, Snapshot};
@@ -21,6 +21,15 @@ enum Turn {
     Outdated,
     /// The deadline has passed.
     Late,
+}
+
+/// When a search began, and what it has.
+struct Begun {
+    at: Instant,
+    /// The same, in ns since the process started.
+    since: u64,
+    /// Its place among those who wait, from the first time that it has to.
+    crowd: Option<CrowdPlace>,
 }
 
 /// A lease that could not be had at once.
@@ -42,9 +51,8 @@ impl Pool {
         ask: Ask<'_>,
         mut first: Option<Attempt>,
     ) -> Result<Backend, LeaseError> {
-        let started = Instant::now();
-        let deadline = started + snapshot.variables.connect_timeout_server_max;
-        let since = nanoseconds(self.epoch.elapsed());
+        let (at, since) = (Instant::now(), nanoseconds(self.epoch.elapsed()));
+        let mut begun = Begun { at, since, crowd: None };
         let mut newer: Option<LocalSnapshot> = None;
         loop {
             let snapshot = newer.as_ref().map_or(snapshot, |newer| newer.as_ref());
@@ -52,7 +60,7 @@ impl Pool {
                 let group = self.group(&hostgroup.demand);
                 let search = Search { pool: self, group: &group, snapshot, hostgroup, ask };
                 let attempt = first.take().unwrap_or(Attempt::Busy);
-                let found = search.run(attempt, (started, since), deadline).await?;
+                let found = search.run(attempt, &mut begun).await?;
                 if let Some(mut backend) = found.filter(|backend| self.is_still_of_use(backend, snapshot)) {
                     if backend.in_use.is_none() {
                         backend.in_use = Some(group.use_of(&backend.login.server, Instant::now()));
@@ -61,8 +69,9 @@ impl Pool {
                 }
             } else if self.newer_than(snapshot).is_none() {
                 let changed = self.changed.notified();
+                let deadline = at + snapshot.variables.connect_timeout_server_max;
                 if timeout_at(deadline, changed).await.is_err() {
-                    return Err(self.unavailable(id, None, started));
+                    return Err(self.unavailable(id, None, at));
                 }
             }
             newer = Some(self.in_force.get());
@@ -83,13 +92,9 @@ impl Pool {
 
 impl Search<'_> {
     /// `None`: the configuration is another one.
-    async fn run(
-        self,
-        first: Attempt,
-        (started, since): (Instant, u64),
-        deadline: Instant,
-    ) -> Result<Option<Backend>, LeaseError> {
+    async fn run(self, first: Attempt, begun: &mut Begun) -> Result<Option<Backend>, LeaseError> {
         let mut attempt = first;
+        let known = Some((&**self.group, self.hostgroup));
         loop {
             // While a connection is opened or logged in again this search has no place in the queue, so that
             // others continue; it keeps its time of arrival.
@@ -98,16 +103,23 @@ impl Search<'_> {
                 Attempt::Open(server, slot) => self.open(server, slot).await?,
                 Attempt::Busy | Attempt::NoServer => None,
             };
-            if let Some(backend) = found {
-                return Ok(Some(backend));
+            match found {
+                Some(backend) if self.pool.held_until(self.hostgroup.id).is_none() => {
+                    return Ok(Some(backend));
+                }
+                // The hold has begun meanwhile.
+                Some(backend) => self.pool.release(self.snapshot, backend, Instant::now()),
+                None => {}
             }
-            attempt = match self.wait(since, deadline).await {
+            if begun.crowd.is_none() {
+                let place = self.pool.join(self.group, self.hostgroup, self.ask.bytes, begun.at)?;
+                begun.crowd = Some(place);
+            }
+            let deadline = begun.at + self.hostgroup.settings.longest_wait;
+            attempt = match self.wait(begun.since, deadline).await {
                 Turn::Take(attempt) => attempt,
                 Turn::Outdated => return Ok(None),
-                Turn::Late => {
-                    let known = Some((&**self.group, self.hostgroup));
-                    return Err(self.pool.unavailable(self.hostgroup.id, known, started));
-                }
+                Turn::Late => return Err(self.pool.unavailable(self.hostgroup.id, known, begun.at)),
             };
         }
     }
@@ -119,10 +131,12 @@ impl Search<'_> {
             if self.pool.newer_than(self.snapshot).is_some() {
                 return Turn::Outdated;
             }
-            if place.is_first() {
+            let held = self.pool.held_until(self.hostgroup.id);
+            if place.is_first() && held.is_none() {
                 let ask = Ask { now: Instant::now(), ..self.ask };
                 match self.pool.attempt(self.group, self.hostgroup, &ask) {
-                    Attempt::Busy | Attempt::NoServer => {}
+                    Attempt::Busy => {}
+                    Attempt::NoServer => self.hostgroup.raise_alarm(),
                     found => return Turn::Take(found),
                 }
                 if let Some(worker) = self.group.demand.idle_elsewhere(self.pool.worker)
@@ -138,7 +152,10 @@ impl Search<'_> {
             let unpaused = self.group.next_unpaused(self.hostgroup);
             let now = Instant::now();
             let may_open = self.pool.opening_pause(self.hostgroup, now).map(|pause| now + pause);
-            let until = unpaused.into_iter().chain(may_open).fold(deadline, Instant::min);
+            // While a cluster has no writer, its nodes are asked again and again.
+            let alarm = self.hostgroup.is_of_cluster().then(|| now + ALARM_INTERVAL);
+            let until =
+                unpaused.into_iter().chain(may_open).chain(alarm).chain(held).fold(deadline, Instant::min);
             // Poked or not, the next look decides.
             let _ = timeout_at(until, place.poked()).await;
         }
@@ -192,3 +209,6 @@ async fn settle(mut backend: Backend, limit: Duration) -> (Backend, Result<(), B
     });
     settling.await.expect("it neither panics nor is aborted")
 }
+
+/// How long a search that finds no writer of a cluster waits until it raises the alarm again.
+const ALARM_INTERVAL: Duration = Duration::from_secs(1);

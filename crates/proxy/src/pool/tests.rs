@@ -19,18 +19,18 @@ use crate::state::SessionState;
 
 /// The worker whose pool is tested, of two.
 const WORKER: usize = 0;
-const GROUP: HostgroupId = HostgroupId(0);
+pub(super) const GROUP: HostgroupId = HostgroupId(0);
 
 /// A pool, and what it sends to other workers.
-struct Scene {
-    pool: Rc<Pool>,
+pub(super) struct Scene {
+    pub(super) pool: Rc<Pool>,
     mail: Receiver<(usize, Mail)>,
-    rows: Rows,
+    pub(super) rows: Rows,
     state: SharedState,
 }
 
 /// The rows of two users and these servers.
-fn rows(servers: Vec<ServerRow>) -> Rows {
+pub(super) fn rows(servers: Vec<ServerRow>) -> Rows {
     let user = |name: &str| UserRow {
         username: name.to_owned(),
         password: String::new(),
@@ -54,7 +54,7 @@ fn servers(names: &[&str]) -> Vec<ServerRow> {
 }
 
 impl Scene {
-    fn new(rows: Rows) -> Scene {
+    pub(super) fn new(rows: Rows) -> Scene {
         let snapshot = Snapshot::compile(rows.clone(), 2, None).unwrap();
         let (sender, mail) = channel();
         let station = Station {
@@ -78,21 +78,21 @@ impl Scene {
         self.pool.in_force.get()
     }
 
-    fn hostgroup(&self) -> Arc<Hostgroup> {
+    pub(super) fn hostgroup(&self) -> Arc<Hostgroup> {
         Arc::clone(&self.snapshot().hostgroups[&GROUP])
     }
 
-    fn group(&self) -> Rc<Group> {
+    pub(super) fn group(&self) -> Rc<Group> {
         self.pool.group(&self.hostgroup().demand)
     }
 
-    fn server(&self, name: &str) -> Arc<Server> {
+    pub(super) fn server(&self, name: &str) -> Arc<Server> {
         let hostgroup = self.hostgroup();
         Arc::clone(hostgroup.servers.iter().find(|server| server.row.hostname == name).unwrap())
     }
 
     /// Puts changed rows in force.
-    fn change(&mut self, change: impl FnOnce(&mut Rows)) {
+    pub(super) fn change(&mut self, change: impl FnOnce(&mut Rows)) {
         change(&mut self.rows);
         let snapshot = Snapshot::compile(self.rows.clone(), 2, Some(&self.snapshot())).unwrap();
         self.pool.in_force.replace(Arc::new(snapshot));
@@ -112,7 +112,7 @@ impl Scene {
     }
 
     /// The same, idle.
-    fn idle(&self, server: &str, user: &str) -> UnixStream {
+    pub(super) fn idle(&self, server: &str, user: &str) -> UnixStream {
         let (backend, peer) = self.backend(server, user);
         self.pool.put_idle(&self.group(), backend);
         peer
@@ -133,6 +133,7 @@ impl Scene {
             statement: None,
             instead_of: None,
             new: false,
+            bytes: 0,
             now: Instant::now(),
         };
         change(&mut ask);
@@ -140,22 +141,26 @@ impl Scene {
     }
 
     /// What a request gets now, as text. Slots and connections are given up at once.
-    fn attempt_with(&self, change: impl FnOnce(&mut Ask<'_>)) -> String {
+    pub(super) fn attempt_with(&self, change: impl FnOnce(&mut Ask<'_>)) -> String {
         let attempt = |ask: &Ask<'_>| self.pool.attempt(&self.group(), &self.hostgroup(), ask);
-        match self.ask(change, attempt) {
-            Attempt::Idle(backend, _) => format!("idle {}", backend.login.server.row.hostname),
-            Attempt::Open(server, _) => format!("open {}", server.row.hostname),
-            Attempt::Busy => "busy".to_owned(),
-            Attempt::NoServer => "no server".to_owned(),
-        }
+        told(self.ask(change, attempt))
     }
 
-    fn attempt(&self) -> String {
+    /// The same for a statement that was lost on `server`.
+    pub(super) fn attempt_instead_of(&self, server: &Server) -> String {
+        let attempt = |ask: &Ask<'_>| {
+            let ask = Ask { instead_of: Some(&server.figures), ..*ask };
+            told(self.pool.attempt(&self.group(), &self.hostgroup(), &ask))
+        };
+        self.ask(|_| (), attempt)
+    }
+
+    pub(super) fn attempt(&self) -> String {
         self.attempt_with(|_| ())
     }
 
     /// What several requests get, sorted, each once.
-    fn attempts(&self) -> Vec<String> {
+    pub(super) fn attempts(&self) -> Vec<String> {
         let mut all: Vec<String> = (0..20).map(|_| self.attempt()).collect();
         all.sort();
         all.dedup();
@@ -178,7 +183,17 @@ impl Scene {
     }
 }
 
-fn run(test: impl AsyncFnOnce()) {
+/// What a request got, as text.
+fn told(attempt: Attempt) -> String {
+    match attempt {
+        Attempt::Idle(backend, _) => format!("idle {}", backend.login.server.row.hostname),
+        Attempt::Open(server, _) => format!("open {}", server.row.hostname),
+        Attempt::Busy => "busy".to_owned(),
+        Attempt::NoServer => "no server".to_owned(),
+    }
+}
+
+pub(super) fn run(test: impl AsyncFnOnce()) {
     block_on(test()).unwrap();
 }
 
@@ -248,22 +263,10 @@ fn a_shunned_server_rests_unless_all_do() {
 
 #[test]
 fn a_statement_that_was_lost_on_a_server_goes_to_another_if_there_is_one() {
-    let instead_of = |scene: &Scene| {
-        let server = scene.server("a");
-        scene.ask(
-            |_| (),
-            |ask| {
-                let ask = Ask { instead_of: Some(&server.figures), ..*ask };
-                match scene.pool.attempt(&scene.group(), &scene.hostgroup(), &ask) {
-                    Attempt::Open(server, _) => server.row.hostname.clone(),
-                    _ => "nothing".to_owned(),
-                }
-            },
-        )
-    };
+    let instead_of = |scene: &Scene| scene.attempt_instead_of(&scene.server("a"));
     let two = Scene::new(rows(servers(&["a", "b"])));
-    assert!((0..20).all(|_| instead_of(&two) == "b"));
-    assert_eq!(instead_of(&Scene::of_one(2)), "a");
+    assert!((0..20).all(|_| instead_of(&two) == "open b"));
+    assert_eq!(instead_of(&Scene::of_one(2)), "open a");
 }
 
 #[test]

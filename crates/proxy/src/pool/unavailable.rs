@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Group, LeaseError, Pool, Scope};
-use crate::hostgroup::{Hostgroup, Server};
+use crate::hostgroup::{Crowded, Hostgroup, Server};
 use crate::rt::Instant;
 use crate::snapshot::{HostgroupId, ServerStatus};
 
@@ -34,6 +34,10 @@ pub enum UnavailableCause {
     PoolFull,
     /// No more connections may be opened in the current second.
     Throttled,
+    /// An operator, or a switchover, holds the hostgroup.
+    Held,
+    /// As many wait already as may.
+    Crowded,
 }
 
 /// What was reported about one worker's hostgroups.
@@ -59,6 +63,8 @@ impl UnavailableCause {
             UnavailableCause::ConnectFailed => "connect_failed",
             UnavailableCause::PoolFull => "pool_full",
             UnavailableCause::Throttled => "throttled",
+            UnavailableCause::Held => "held",
+            UnavailableCause::Crowded => "too_many_wait",
         }
     }
 }
@@ -97,10 +103,18 @@ impl Pool {
         );
         let servers = known.map_or(&[][..], |(_, hostgroup)| &hostgroup.servers);
         let (cause, text) = match known {
+            _ if let Some(end) = self.held_until(id) => {
+                let left = end.saturating_duration_since(now).as_millis();
+                (UnavailableCause::Held, format!("{waited}. NARROWS HOLD is in force for another {left} ms"))
+            }
             Some((group, hostgroup)) if !servers.is_empty() => {
-                let causes = servers.iter().map(|server| self.cause(group, hostgroup, server, now));
-                let cause = causes.max().unwrap_or(UnavailableCause::NoServers);
-                let states = servers.iter().map(|server| group.describe(hostgroup, server, now));
+                let cause = self.cause_of_wait(group, hostgroup, now);
+                let sets = self.open_sets((group, hostgroup), (now, None));
+                let is_open = |server: &Server| sets.is_none_or(|sets| sets.set_of(server).is_some());
+                let states = servers.iter().map(|server| {
+                    let unused = if is_open(server) { "" } else { ", a backup that is not used" };
+                    group.describe(hostgroup, server, now) + unused
+                });
                 let states: Vec<String> = states.collect();
                 let waiting = match group.waiters.len() {
                     0 => String::new(),
@@ -112,6 +126,41 @@ impl Pool {
         };
         self.reports.tell(id, cause, &text, now);
         LeaseError::Unavailable(text)
+    }
+
+    /// The error for a client that may not wait, because others do already.
+    pub(super) fn crowded(&self, id: HostgroupId, crowded: Crowded, started: Instant) -> LeaseError {
+        let now = Instant::now();
+        let limit = match crowded {
+            Crowded::Clients(most) => format!("{most} clients wait already (max_waiting)"),
+            Crowded::Bytes(most) => {
+                format!(
+                    "the statements of those who wait would have more than {most} bytes (max_waiting_bytes)"
+                )
+            }
+        };
+        let waited = now.saturating_duration_since(started).as_millis();
+        let text =
+            format!("Max connect timeout reached while reaching hostgroup {id} after {waited}ms. {limit}");
+        self.reports.tell(id, UnavailableCause::Crowded, &text, now);
+        LeaseError::Unavailable(text)
+    }
+
+    /// What who waits for a hostgroup waits for.
+    pub(super) fn cause_of_wait(
+        &self,
+        group: &Group,
+        hostgroup: &Hostgroup,
+        now: Instant,
+    ) -> UnavailableCause {
+        if self.held_until(hostgroup.id).is_some() {
+            return UnavailableCause::Held;
+        }
+        let sets = self.open_sets((group, hostgroup), (now, None));
+        let is_open = |server: &Server| sets.is_none_or(|sets| sets.set_of(server).is_some());
+        let open = hostgroup.servers.iter().filter(|server| is_open(server));
+        let causes = open.map(|server| self.cause(group, hostgroup, server, now));
+        causes.max().unwrap_or(UnavailableCause::NoServers)
     }
 
     /// Why a server was not available.
@@ -127,7 +176,8 @@ impl Pool {
             | ServerStatus::OfflineSoft
             | ServerStatus::OfflineHard
             | ServerStatus::Leaving
-            | ServerStatus::Gone => {
+            | ServerStatus::Gone
+            | ServerStatus::Withheld => {
                 return UnavailableCause::Offline;
             }
         }

@@ -34,7 +34,8 @@ impl Waiters {
         }
     }
 
-    fn oldest(&self) -> Option<u64> {
+    /// When the search of the one at the front began, in ns since the process started.
+    pub(super) fn oldest(&self) -> Option<u64> {
         self.0.borrow().front().map(|waiter| waiter.since)
     }
 }

@@ -31,6 +31,37 @@ impl ClusterRow {
     pub fn hostgroups(&self) -> [HostgroupId; 4] {
         [self.writer_hostgroup, self.backup_writer_hostgroup, self.reader_hostgroup, self.offline_hostgroup]
     }
+
+    /// Whether nodes that are out of use stay in the reader hostgroup, shunned, because there is none for them.
+    pub fn shuns_in_place(&self) -> bool {
+        self.offline_hostgroup == self.reader_hostgroup
+    }
+}
+
+/// One row of `mysql_aws_aurora_hostgroups`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuroraRow {
+    /// What it has in common with other clusters. The reader hostgroup is also that of backup writers, and of nodes that
+    /// are out of use.
+    pub cluster: ClusterRow,
+    /// The port of nodes that are found.
+    pub aurora_port: u16,
+    /// What follows a node's `SERVER_ID` in its host name.
+    pub domain_name: String,
+    /// The estimated lag in milliseconds above which a node is not read from.
+    pub max_lag_ms: u32,
+    /// Milliseconds between two checks of a node.
+    pub check_interval_ms: u32,
+    /// Milliseconds that a node has to answer a check.
+    pub check_timeout_ms: u32,
+    /// The weight of nodes that are found.
+    pub new_reader_weight: u32,
+    /// Milliseconds that are added to a reported lag.
+    pub add_lag_ms: u32,
+    /// The smallest estimate of a lag, in milliseconds.
+    pub min_lag_ms: u32,
+    /// How many of the last reports an estimate is the greatest of.
+    pub lag_num_checks: u32,
 }
 
 /// A hostgroup for writers with the one for their readers.

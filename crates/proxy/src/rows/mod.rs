@@ -5,20 +5,22 @@ pub mod convert;
 mod fast_routing;
 mod firewall;
 mod networks;
+mod preference;
 mod servers;
 mod users;
 mod variable_rows;
 mod variables;
 
-pub use clusters::{Bond, ClusterRow, HostgroupPair, NO_CLUSTER};
+pub use clusters::{AuroraRow, Bond, ClusterRow, HostgroupPair, NO_CLUSTER};
 pub use fast_routing::FastRoutingRow;
 pub use firewall::{FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow};
 pub use networks::Networks;
+pub use preference::{BackupAvailability, PreferenceSettings};
 #[cfg(test)]
 pub(crate) use servers::tests::server;
 pub use servers::{
     Balance, CheckType, HostgroupAttributesRow, ReplicationHostgroupRow, ServerRow, ServerStatus,
-    SslParamsRow, UnshunAlgorithm,
+    ServersDefaults, SslParamsRow, UnshunAlgorithm, Waiting,
 };
 pub use users::UserRow;
 pub use variables::Variables;

@@ -1,6 +1,8 @@
 //! Rows about servers: where they are, whether they get statements, and in which hostgroups their roles are monitored.
 
-use super::HostgroupId;
+use std::time::Duration;
+
+use super::{HostgroupId, PreferenceSettings};
 
 /// Whether a server gets statements, as set by the operator or the monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +23,9 @@ pub enum ServerStatus {
     Leaving,
     /// The monitor has found that the node is no part of its cluster. Operators see it as OFFLINE_HARD.
     Gone,
+    /// The monitor has found that the node should get no new statements for now, and there is no hostgroup for such nodes.
+    /// Operators see it as SHUNNED.
+    Withheld,
 }
 
 impl ServerStatus {
@@ -28,7 +33,7 @@ impl ServerStatus {
     pub const fn name(self) -> &'static str {
         match self {
             ServerStatus::Online => "ONLINE",
-            ServerStatus::Shunned | ServerStatus::Unreachable => "SHUNNED",
+            ServerStatus::Shunned | ServerStatus::Unreachable | ServerStatus::Withheld => "SHUNNED",
             ServerStatus::ShunnedReplicationLag => "SHUNNED_REPLICATION_LAG",
             ServerStatus::OfflineSoft | ServerStatus::Leaving => "OFFLINE_SOFT",
             ServerStatus::OfflineHard | ServerStatus::Gone => "OFFLINE_HARD",
@@ -46,12 +51,13 @@ impl ServerStatus {
             ServerStatus::OfflineHard => Some("OFFLINE_HARD"),
             ServerStatus::Leaving => Some("OFFLINE_SOFT: the node leaves its cluster, and gets no new work"),
             ServerStatus::Gone => Some("OFFLINE_HARD: the node is not a working part of its cluster"),
+            ServerStatus::Withheld => Some("SHUNNED: the node has no role for now, and gets no new work"),
         }
     }
 
     /// Whether what runs there may finish, but nothing new begins.
     pub fn drains(self) -> bool {
-        matches!(self, ServerStatus::OfflineSoft | ServerStatus::Leaving)
+        matches!(self, ServerStatus::OfflineSoft | ServerStatus::Leaving | ServerStatus::Withheld)
     }
 
     /// Whether running statements there are cut off. Reads from a lagging server finish; transactions, which would
@@ -63,7 +69,8 @@ impl ServerStatus {
             ServerStatus::Online
             | ServerStatus::Shunned
             | ServerStatus::OfflineSoft
-            | ServerStatus::Leaving => false,
+            | ServerStatus::Leaving
+            | ServerStatus::Withheld => false,
         }
     }
 }
@@ -133,7 +140,7 @@ pub struct HostgroupAttributesRow {
     pub ignore_session_variables: String,
     /// JSON, or empty; see [`HostgroupAttributesRow::balance`] and [`HostgroupAttributesRow::lag_when_null`].
     pub hostgroup_settings: String,
-    /// Stored; has no effect, because no servers are discovered automatically.
+    /// JSON, or empty; see [`HostgroupAttributesRow::servers_defaults`].
     pub servers_defaults: String,
     /// Free text.
     pub comment: String,
@@ -186,10 +193,92 @@ impl HostgroupAttributesRow {
         }
     }
 
+    /// The settings about backups and zones.
+    ///
+    /// # Errors
+    /// The invalid value, as text for a message.
+    pub fn preference(&self) -> Result<PreferenceSettings, String> {
+        PreferenceSettings::parse(&self.hostgroup_settings)
+    }
+
+    /// The columns of servers that the monitor finds for this hostgroup.
+    ///
+    /// # Errors
+    /// The invalid value, as text for a message.
+    pub fn servers_defaults(&self) -> Result<ServersDefaults, String> {
+        let all = serde_json::from_str::<serde_json::Value>(&self.servers_defaults).unwrap_or_default();
+        let number = |name: &str, most: u32| match all.get(name) {
+            None => Ok(None),
+            Some(value) => {
+                let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
+                let number = number.filter(|number| *number <= most);
+                number.map(Some).ok_or_else(|| {
+                    format!("servers_defaults: {name} is {value}: expected an integer from 0 to {most}")
+                })
+            }
+        };
+        Ok(ServersDefaults {
+            weight: number("weight", MOST_WEIGHT)?,
+            max_connections: number("max_connections", i32::MAX as u32)?,
+            use_ssl: number("use_ssl", 1)?.map(|number| number == 1),
+        })
+    }
+
+    /// The settings `max_waiting`, `max_waiting_bytes` and `max_waiting_ms`.
+    ///
+    /// # Errors
+    /// The invalid value, as text for a message.
+    pub fn waiting(&self) -> Result<Waiting, String> {
+        let number = |name: &str, (least, most): (u64, u64)| match self.setting(name) {
+            None => Ok(None),
+            Some(value) => {
+                let number = value.as_u64().filter(|number| (least..=most).contains(number));
+                let flaw = || format!("{name} is {value}: expected an integer from {least} to {most}");
+                number.map(Some).ok_or_else(flaw)
+            }
+        };
+        Ok(Waiting {
+            clients: number("max_waiting", (0, MOST_WAITING))?,
+            bytes: number("max_waiting_bytes", (0, MOST_WAITING_BYTES))?,
+            longest: number("max_waiting_ms", (1, MOST_WAITING_MS))?.map(Duration::from_millis),
+        })
+    }
+
     fn setting(&self, name: &str) -> Option<serde_json::Value> {
         serde_json::from_str::<serde_json::Value>(&self.hostgroup_settings).ok()?.get(name).cloned()
     }
 }
+
+/// The columns of servers that the monitor finds; `None`: they are those of a server that is configured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ServersDefaults {
+    /// Their weight.
+    pub weight: Option<u32>,
+    /// The maximum number of connections to each.
+    pub max_connections: Option<u32>,
+    /// Whether TLS is used.
+    pub use_ssl: Option<bool>,
+}
+
+/// How many may wait for a server of a hostgroup, and for how long, where a row says so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waiting {
+    /// Clients; `None`: any number.
+    pub clients: Option<u64>,
+    /// Bytes of their statements; `None`: any number.
+    pub bytes: Option<u64>,
+    /// How long each may wait; `None`: for `connect_timeout_server_max`.
+    pub longest: Option<Duration>,
+}
+
+/// As many as `mysql-max_connections` allows.
+const MOST_WAITING: u64 = 1_000_000;
+
+/// More than any machine has: a terabyte.
+const MOST_WAITING_BYTES: u64 = 1 << 40;
+
+/// The limit of `connect_timeout_server_max`, an hour.
+const MOST_WAITING_MS: u64 = 3_600_000;
 
 /// How a server of a hostgroup is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -229,6 +318,9 @@ pub struct SslParamsRow {
     /// Free text.
     pub comment: String,
 }
+
+/// The maximum of `mysql_servers.weight`.
+const MOST_WEIGHT: u32 = 10_000_000;
 
 /// In seconds: a week, like the maximum of the variable with that name.
 const MOST_LAG_WHEN_NULL: u64 = 604_800;

@@ -173,6 +173,8 @@ macro_rules! data_plane_variables {
                 "Failed connects within a second after which a server is SHUNNED, if its hostgroup has another; at most `connect_retries_on_failure` + 1.";
             shun_recovery_time: Duration = seconds(10, 0, 31_536_000), "mysql-shun_recovery_time_sec", Useful,
                 "Seconds after which a server that was SHUNNED because of failed connects is tried again, at most `connect_timeout_server_max` less one second; 0: only after LOAD MYSQL SERVERS TO RUNTIME.";
+            slow_start: Duration = ms(10_000, 0, 3_600_000), "mysql-slow_start_ms", Useful,
+                "Milliseconds over which a server that has come back gets all of its share, beginning with a sixteenth; 0: at once. See docs/balancing.md. (Not in ProxySQL.)";
             stall_bytes_client: u64 = integer(1024, 1, 1_073_741_824), "mysql-stall_bytes_client", Obscure,
                 "See stall_timeout_client. (Not in ProxySQL.)";
             stall_timeout_client: Duration = ms(60_000, 0, 31_536_000_000), "mysql-stall_timeout_client", Useful,
@@ -203,6 +205,8 @@ macro_rules! data_plane_variables {
                 "Whether TCP keepalive is on for connections to clients and servers.";
             wait_timeout: Duration = ms(28_800_000, 0, 1_728_000_000), "mysql-wait_timeout", Essential,
                 "Milliseconds that a client may be idle before it is disconnected; if it sets a shorter wait_timeout itself, that applies.";
+            zone: String = text("", Form::Any), "mysql-zone", Useful,
+                "The zone in which this Narrows is: hostgroups whose hostgroup_settings name the zones of servers prefer those of this one; empty: none is preferred. See docs/balancing.md. (Not in ProxySQL.)";
         }
     };
 }

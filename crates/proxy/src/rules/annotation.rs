@@ -43,7 +43,7 @@ fn follow(output: &mut RuleOutput, key: &[u8], value: &[u8]) -> Hint {
         return Hint::Taken;
     }
     if is("max_lag_ms") || is("min_epoch_ms") {
-        return Hint::WithoutEffect("the replication lag of a server is not known in milliseconds");
+        return Hint::WithoutEffect("the lag of a server does not choose it for a statement");
     }
     if is("min_gtid") {
         return Hint::WithoutEffect("which transactions a server has applied is not known");

@@ -15,6 +15,8 @@ pub(super) struct Binding {
     pub(super) pinned: Option<Pinned>,
     /// Others that it keeps, which the current statement does not run on.
     pub(super) aside: Vec<Aside>,
+    /// The text that began the transaction on the kept connection, while nothing else has run in it.
+    pub(super) begun: Option<Box<[u8]>>,
     /// A rule has turned multiplexing off.
     pub(super) multiplexing_off: bool,
 }

@@ -173,6 +173,7 @@ impl Session {
     pub(super) fn count_lost(&mut self, backend: Lease, text: &str) -> String {
         self.count_error(&backend, Errno::SERVER_LOST.number, text.as_bytes());
         backend.login.server.figures.distrust();
+        self.snapshot().raise_alarm(backend.login.server.row.hostgroup);
         self.handle.lets_go();
         self.data.information.forget_here();
         backend.login.server.address()

@@ -8,6 +8,7 @@ use narrows_sql::{Flags, Kind};
 use narrows_wire::frame::{HEADER_LENGTH, put_packet};
 use narrows_wire::{Capabilities, Command, Errno, Status};
 
+use super::begin_again::begins;
 use super::cached::Source;
 use super::effects::Pins;
 use super::errors::{PACKET_TOO_LARGE, killed};
@@ -15,8 +16,8 @@ use super::fault::{self, Moment};
 use super::information::{CLEAR_CONDITIONS, asks_about_last};
 use super::job::Job;
 use super::lease::{Leased, NoLease};
-use super::lost::{Abandoned, Fate, Tries};
-use super::outcome::{Broken, GOING_AWAY, Outcome, READ_ONLY};
+use super::lost::{Abandoned, Fate, Tries, commits_nothing};
+use super::outcome::{BLOCKED, Broken, GOING_AWAY, Outcome, READ_ONLY};
 use super::prepared::Ready;
 use super::request::Request;
 use super::statements::ClientStatement;
@@ -142,15 +143,23 @@ impl Session {
             let snapshot = self.worker.snapshot();
             let was_pinned = self.binding.pinned.is_some();
             let leased = match self.lease(&snapshot, request, job, tries.left()).await? {
+                Ok(leased) => self.begin_again(&snapshot, leased, &tries).await,
+                Err(no_lease) => Err(no_lease),
+            };
+            let leased = match leased {
                 Ok(leased) => leased,
                 // The statement was not sent, and the client's state is known, so any other connection can be used.
-                Err(NoLease::Lost { address, text }) if !was_pinned && tries.after_closed() => {
-                    self.lost_unused(&address, &text);
+                Err(NoLease::Lost { server, text }) if !was_pinned && tries.after_closed() => {
+                    tries.leave(&server);
+                    self.lost_unused(&server.address(), &text, &tries);
                     continue;
                 }
                 Err(no_lease) => {
                     let told = no_lease.into_reply();
-                    return Box::pin(self.end_without_server(request, job, was_pinned, told)).await;
+                    // Who has waited for the end of a hold in vain keeps its connection.
+                    let has_lost_it = was_pinned && self.binding.pinned.is_none();
+                    let has_lost_it = has_lost_it || tries.is_in_transaction();
+                    return Box::pin(self.end_without_server(request, job, has_lost_it, told)).await;
                 }
             };
             match self.attempt(&snapshot, leased, request, job, &mut tries).await? {
@@ -170,6 +179,7 @@ impl Session {
         tries: &mut Tries,
     ) -> Result<Attempt, End> {
         fault::inject(Moment::Before, request.argument());
+        let begun = self.binding.begun.take().filter(|_| pinned);
         let mut packet = None;
         if asks(request, job) {
             match Box::pin(self.answer(&mut backend, request, job)).await {
@@ -181,7 +191,7 @@ impl Session {
             }
         }
         self.record_server(&backend);
-        job.hold_back = tries.hold_back(snapshot, job, request, pinned);
+        job.hold_back = tries.hold_back(snapshot, job, request, (pinned, begun.is_some()));
         self.note_run(job, request);
         let mut outcome = Outcome::default();
         let done = match &job.prepared {
@@ -192,15 +202,19 @@ impl Session {
             },
         };
         if let Err(broken) = done {
-            return self.after_broken((backend, pinned), broken, request, job, tries).await;
+            let is_tied = pinned || tries.is_in_transaction();
+            return self.after_broken((backend, is_tied), broken, request, job, tries).await;
         }
         match outcome.held_back.take() {
             Some(error) => {
-                self.turn_elsewhere(snapshot, backend, job, (&error, tries));
+                self.turn_elsewhere(snapshot, backend, job, (&error, tries, begun));
                 Ok(Attempt::Again)
             }
             None => {
                 self.finish((backend, pins), job, request, &mut outcome).await?;
+                if !pinned {
+                    self.binding.begun = begins(job, job.text(request), outcome.error.is_some());
+                }
                 Ok(Attempt::Done)
             }
         }
@@ -230,13 +244,17 @@ impl Session {
                 return Ok(Attempt::Done);
             }
         };
-        let text = backend.broken_by(text);
-        tries.leave(&backend);
+        let mut text = backend.broken_by(text);
+        tries.leave(&backend.login.server);
+        let is_uncommitted = pinned && self.handle.is_in_transaction() && commits_nothing(job);
         let address = self.count_lost(backend, &text);
         if !pinned && tries.after_loss(fate, job, request) {
             return Ok(Attempt::Again);
         }
         self.count_failed(request, job);
+        if is_uncommitted {
+            text.push_str("; its transaction was not committed");
+        }
         self.report_lost(request.answer(), &address, (fate, pinned), &text).await?;
         Ok(Attempt::Done)
     }
@@ -273,7 +291,9 @@ impl Session {
     ) -> Result<(), End> {
         self.fail_record(errno.number);
         self.count_failed(request, job);
-        self.handle.lets_go();
+        if self.binding.pinned.is_none() {
+            self.handle.lets_go();
+        }
         self.discard(request).await?;
         self.reply_error_at(request.answer(), errno, &text).await?;
         // The session's state on the connection is lost with it, so the session ends.
@@ -326,7 +346,7 @@ impl Session {
         match not_sent {
             NotSent::Lost(text) if !pinned && tries.after_closed() => {
                 backend.login.server.figures.distrust();
-                self.lost_unused(&backend.login.server.address(), &text);
+                self.lost_unused(&backend.login.server.address(), &text, tries);
                 Ok(Attempt::Again)
             }
             NotSent::Lost(text) => {
@@ -405,7 +425,7 @@ impl Session {
             let answering = self.answering(backend, request, job, statement, tries);
             self.relay(backend, request, answering, outcome).await?;
             let Some(error) = &outcome.held_back else { return Ok(()) };
-            if READ_ONLY.contains(&error.code) || GOING_AWAY.contains(&error.code) {
+            if [READ_ONLY, GOING_AWAY, &[BLOCKED]].concat().contains(&error.code) {
                 return Ok(());
             }
             self.recover(backend, job, statement, error, tries).await?;

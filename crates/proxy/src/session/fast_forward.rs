@@ -91,6 +91,7 @@ impl Session {
             statement: None,
             instead_of: None,
             new: false,
+            bytes: 0,
             now: self.handle.since(),
         };
         let found = select! {

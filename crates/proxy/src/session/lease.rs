@@ -11,12 +11,15 @@ use super::errors::killed;
 use super::information::{CLEAR_CONDITIONS, Last};
 use super::job::Job;
 use super::lost::{Fate, lost};
+use super::outcome::GOING_AWAY;
 use super::request::Request;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError, InsertIdBefore, ServerError};
 use crate::figures::Doing;
-use crate::hostgroup::ServerFigures;
+use crate::hostgroup::{Server, ServerFigures};
+use crate::pin_reason::PinReason;
 use crate::pool::{Ask, Later, Lease, LeaseError};
+use crate::rows::HostgroupId;
 use crate::rt::{Instant, select};
 use crate::snapshot::Snapshot;
 use crate::state::SharedState;
@@ -26,7 +29,7 @@ pub(super) enum NoLease {
     /// The client receives this error.
     Refused(Errno, String),
     /// There was a connection, but it was lost before the command was sent.
-    Lost { address: String, text: String },
+    Lost { server: Arc<Server>, text: String },
 }
 
 /// A connection for one command.
@@ -47,6 +50,13 @@ impl Session {
         job: &Job,
         instead_of: Option<&ServerFigures>,
     ) -> Result<Result<Leased, NoLease>, End> {
+        if let Some(pinned) = &self.binding.pinned
+            && self.worker.pool.held_until(pinned.hostgroup).is_some()
+            && !pinned.pins.reasons().intersects(PinReason::OPEN_WORK)
+            && let Err(no_lease) = Box::pin(self.wait_while_held(snapshot, pinned.hostgroup, request)).await?
+        {
+            return Ok(Err(no_lease));
+        }
         if let Some(pinned) = self.binding.pinned.take() {
             if pinned.backend.is_alive() {
                 let Pinned { backend, pins, .. } = pinned;
@@ -66,6 +76,7 @@ impl Session {
             statement: job.prepared.as_ref().map(|statement| statement.identity(job.expect)),
             instead_of,
             new: job.options.new_connection,
+            bytes: request.bytes(),
             now: self.handle.since(),
         };
         let (mut backend, has_waited) = match self.worker.pool.lease_at_once(snapshot, job.hostgroup, ask) {
@@ -113,10 +124,29 @@ impl Session {
         };
         self.worker.figures.hostgroups.add_wait(job.hostgroup, began.elapsed());
         self.handle.does(doing);
-        Ok(found.map_err(|error| match error {
-            LeaseError::Unavailable(text) => NoLease::Refused(Errno::NO_SERVER_IN_TIME, text),
-            LeaseError::Refused(error) => NoLease::refused(error),
-        }))
+        Ok(found.map_err(NoLease::of))
+    }
+
+    /// Waits while the hostgroup of the connection that the client keeps is held.
+    async fn wait_while_held(
+        &self,
+        snapshot: &Snapshot,
+        hostgroup: HostgroupId,
+        request: &mut Request,
+    ) -> Result<Result<(), NoLease>, End> {
+        let doing = self.handle.doing();
+        self.handle.does(Doing::Connect);
+        let began = Instant::now();
+        let bytes = request.bytes();
+        let waited = select! {
+            biased;
+            waited = self.worker.pool.wait_while_held(snapshot, hostgroup, bytes) => waited,
+            reason = self.client.interrupted() => return self.no_lease(reason).map(Err),
+            () = request.client_gone(&self.client.stream) => return Err(End::Gone),
+        };
+        self.worker.figures.hostgroups.add_wait(hostgroup, began.elapsed());
+        self.handle.does(doing);
+        Ok(waited.map_err(NoLease::of))
     }
 
     /// Until a server has answered the session, the server's greeting says whether backslashes in texts escape.
@@ -200,7 +230,10 @@ impl Session {
                 self.share_state(backend, state);
                 Ok(())
             }
-            Err(BackendError::Server(error)) => Err(NoLease::refused(error)),
+            // It is shutting down, or has lost its cluster: another one can do it.
+            Err(BackendError::Server(error)) if !GOING_AWAY.contains(&error.code) => {
+                Err(NoLease::refused(error))
+            }
             Err(error) => Err(NoLease::lost(&leased.backend, error)),
         })
     }
@@ -263,23 +296,30 @@ impl Session {
 }
 
 impl NoLease {
+    fn of(error: LeaseError) -> NoLease {
+        match error {
+            LeaseError::Unavailable(text) => NoLease::Refused(Errno::NO_SERVER_IN_TIME, text),
+            LeaseError::Refused(error) => NoLease::refused(error),
+        }
+    }
+
     fn refused(error: ServerError) -> NoLease {
         let (errno, text) = error.into_reply();
         NoLease::Refused(errno, text)
     }
 
-    fn lost(backend: &Backend, error: impl std::fmt::Display) -> NoLease {
-        let server = &backend.login.server;
+    pub(super) fn lost(backend: &Backend, error: impl std::fmt::Display) -> NoLease {
+        let server = Arc::clone(&backend.login.server);
         server.figures.distrust();
-        NoLease::Lost { address: server.address(), text: backend.broken_by(error) }
+        NoLease::Lost { server, text: backend.broken_by(error) }
     }
 
     /// The error for the client.
     pub(super) fn into_reply(self) -> (Errno, String) {
         match self {
             NoLease::Refused(errno, text) => (errno, text),
-            NoLease::Lost { address, text } => {
-                (Errno::SERVER_LOST, lost(&address, None, &text, Fate::NotRun))
+            NoLease::Lost { server, text } => {
+                (Errno::SERVER_LOST, lost(&server.address(), None, &text, Fate::NotRun))
             }
         }
     }

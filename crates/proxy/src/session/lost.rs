@@ -16,8 +16,8 @@ use super::job::Job;
 use super::outcome::{Broken, GOING_AWAY, HoldBack};
 use super::request::Request;
 use super::{End, Session};
-use crate::backend::{Backend, ServerError};
-use crate::hostgroup::ServerFigures;
+use crate::backend::ServerError;
+use crate::hostgroup::{Server, ServerFigures};
 use crate::hot_restart::Run;
 use crate::pool::{Exit, Lease};
 use crate::rows::{Bond, NO_CLUSTER};
@@ -32,6 +32,8 @@ pub(super) struct Tries {
     found_closed: usize,
     /// When a server first refused it as read only.
     refused_since: Option<Instant>,
+    /// The text that begins the client's transaction on another connection, after a server has refused its first statement.
+    pub(super) begins_again: Option<Box<[u8]>>,
     /// The server that was lost last. Its other connections may be lost too, although that is not known yet.
     left: Option<Arc<ServerFigures>>,
 }
@@ -62,12 +64,12 @@ pub(super) enum Abandoned {
 impl Tries {
     pub(super) fn new(job: &Job, snapshot: &Snapshot) -> Tries {
         let retries = job.options.retries.unwrap_or(snapshot.variables.query_retries_on_failure);
-        Tries { retries, found_closed: 0, refused_since: None, left: None }
+        Tries { retries, found_closed: 0, refused_since: None, begins_again: None, left: None }
     }
 
     /// A server was lost, or is shutting down: any other is tried first.
-    pub(super) fn leave(&mut self, backend: &Backend) {
-        self.left = Some(Arc::clone(&backend.login.server.figures));
+    pub(super) fn leave(&mut self, server: &Server) {
+        self.left = Some(Arc::clone(&server.figures));
     }
 
     /// That server.
@@ -104,6 +106,16 @@ impl Tries {
         }
     }
 
+    /// Whether the client is in a transaction that its first statement has to begin on another connection.
+    pub(super) fn is_in_transaction(&self) -> bool {
+        self.begins_again.is_some()
+    }
+
+    /// Whatever connection runs the statement first begins the client's transaction, with this text.
+    pub(super) fn begin_with(&mut self, begun: Option<Box<[u8]>>) {
+        self.begins_again = self.begins_again.take().or(begun);
+    }
+
     /// A connection was lost before the statement was sent: whether another one is tried.
     pub(super) fn after_closed(&mut self) -> bool {
         self.found_closed += 1;
@@ -128,15 +140,28 @@ impl Tries {
         snapshot: &Snapshot,
         job: &Job,
         request: &Request,
-        pinned: bool,
+        (pinned, is_first): (bool, bool),
     ) -> HoldBack {
-        let may_wait = |since: Instant| since.elapsed() < snapshot.variables.connect_timeout_server_max;
+        let hostgroup = snapshot.hostgroups.get(&job.hostgroup);
+        let longest =
+            hostgroup.map_or(snapshot.variables.connect_timeout_server_max, |it| it.settings.longest_wait);
+        let may_wait = |since: Instant| since.elapsed() < longest;
         let is_free = request.whole && !pinned;
-        let waits = is_free && waits_for_writer(snapshot, job) && self.refused_since.is_none_or(may_wait);
+        // The first statement of a transaction has nothing before it that would be lost.
+        let may_move = is_free || request.whole && is_first;
+        let waits = may_move && waits_for_writer(snapshot, job) && self.refused_since.is_none_or(may_wait);
+        // Where all nodes have lost their cluster, a read waits until one has found it again.
+        let reads_later = is_free
+            && !self.is_in_transaction()
+            && only_reads(job)
+            && self.refused_since.is_none_or(may_wait);
         HoldBack {
             read_only: job.options.writer.is_some() && !pinned || waits,
-            going_away: is_free && self.retries > 0 && is_repeatable(job, request),
-            no_cluster: waits && is_of_cluster(snapshot, job),
+            going_away: is_free
+                && !self.is_in_transaction()
+                && self.retries > 0
+                && is_repeatable(job, request),
+            no_cluster: waits && is_of_cluster(snapshot, job) || reads_later,
             ..HoldBack::default()
         }
     }
@@ -173,9 +198,18 @@ impl Session {
     }
 
     /// A connection was lost before the statement was sent: what only it knew is lost, and any other one can be used.
-    pub(super) fn lost_unused(&mut self, server: &str, error: &str) {
+    pub(super) fn lost_unused(&mut self, server: &str, error: &str, tries: &Tries) {
         tracing::debug!(id = self.handle.id, server, error, "a connection was found closed");
+        self.leave_behind(tries);
+    }
+
+    /// The current connection is no longer the session's; a transaction that begins again elsewhere still is.
+    fn leave_behind(&mut self, tries: &Tries) {
+        let pins = self.handle.take_pins();
         self.handle.lets_go();
+        if tries.is_in_transaction() {
+            self.handle.put_pins(pins);
+        }
         self.data.information.forget_here();
     }
 
@@ -185,13 +219,13 @@ impl Session {
         snapshot: &Snapshot,
         backend: Lease,
         job: &mut Job,
-        (error, tries): (&ServerError, &mut Tries),
+        (error, tries, begun): (&ServerError, &mut Tries, Option<Box<[u8]>>),
     ) {
-        let waits =
-            error.code == NO_CLUSTER && waits_for_writer(snapshot, job) && is_of_cluster(snapshot, job);
+        let waits_for_writer = waits_for_writer(snapshot, job) && is_of_cluster(snapshot, job);
+        let waits = error.code == NO_CLUSTER && (waits_for_writer || tries.retries == 0);
         if GOING_AWAY.contains(&error.code) && !waits {
             tries.retries = tries.retries.saturating_sub(1);
-            tries.leave(&backend);
+            tries.leave(&backend.login.server);
             self.count_lost(backend, &error.message);
         } else if let Some(writer) = job.options.writer.take() {
             // The server does not consider it a read.
@@ -201,8 +235,8 @@ impl Session {
             self.handle.goes_to(writer);
         } else {
             tries.refused_since.get_or_insert_with(Instant::now);
-            self.handle.lets_go();
-            self.data.information.forget_here();
+            tries.begin_with(begun);
+            self.leave_behind(tries);
             let server = Arc::clone(&backend.login.server);
             drop(backend);
             self.worker.pool.turn_away(snapshot, &server, &error.message);
@@ -277,6 +311,15 @@ fn only_reads(job: &Job) -> bool {
 fn leaves_nothing_tied(job: &Job) -> bool {
     let kinds = [Kind::Select, Kind::Show, Kind::Do, Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete];
     kinds.contains(&job.statement.kind) && !job.statement.flags.intersects(Flags::EFFECTS)
+}
+
+/// Whether a statement in a transaction leaves it open, whatever becomes of the statement: the server has not committed the
+/// transaction when the connection is lost.
+pub(super) fn commits_nothing(job: &Job) -> bool {
+    let kinds = [Kind::Select, Kind::Show, Kind::Do, Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete];
+    let is_one = matches!(job.command, Command::Query | Command::StmtExecute)
+        && !job.statement.flags.intersects(Flags::MULTI);
+    is_one && kinds.contains(&job.statement.kind)
 }
 
 /// Whether a statement waits for another server if the current one turns out to be read only: it is routed to servers for

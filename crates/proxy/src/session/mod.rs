@@ -1,6 +1,7 @@
 //! A client's session: reads a command, dispatches it and replies, until the client disconnects or is disconnected.
 
 mod aside;
+mod begin_again;
 mod binding;
 mod cached;
 mod command;

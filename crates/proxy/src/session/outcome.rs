@@ -85,7 +85,7 @@ pub(super) struct HoldBack {
     pub(super) read_only: bool,
     /// The server is shutting down: the statement runs on another one.
     pub(super) going_away: bool,
-    /// The server has lost its cluster, and has done nothing: another one is waited for.
+    /// The server has lost its cluster, or gives its role to another one, and has done nothing: that one is waited for.
     pub(super) no_cluster: bool,
     /// The server's prepared statement does not exist, or must be prepared again.
     pub(super) stale: bool,
@@ -97,7 +97,7 @@ impl HoldBack {
     pub(super) fn has(self, code: u16) -> bool {
         self.read_only && READ_ONLY.contains(&code)
             || self.going_away && GOING_AWAY.contains(&code)
-            || self.no_cluster && code == NO_CLUSTER
+            || self.no_cluster && [NO_CLUSTER, BLOCKED].contains(&code)
             || self.stale && STALE.contains(&code)
             || self.too_many_statements && code == TOO_MANY_STATEMENTS
     }
@@ -138,6 +138,13 @@ pub(super) const READ_ONLY: &[u16] = &[1290, 1836];
 
 /// Errors of a server that is shutting down, or has left its Galera cluster.
 pub(super) const GOING_AWAY: &[u16] = &[1053, NO_CLUSTER];
+
+/// The error of the primary of a group for every statement while another member becomes the primary.
+pub(super) const BLOCKED: u16 = 4094;
+
+/// Errors after which a node of a cluster may have another role: the above, of a server that lets only administrators in, and of
+/// a member of a group that may not write or could not commit.
+pub(super) const DOUBTFUL: &[u16] = &[1290, 1836, 1053, NO_CLUSTER, 3032, 3098, 3100, BLOCKED];
 
 /// Errors about a prepared statement that does not exist any more, or whose tables have changed too much.
 const STALE: &[u16] = &[Errno::UNKNOWN_STMT_HANDLER.number, 1615];

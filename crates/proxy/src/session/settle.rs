@@ -13,7 +13,7 @@ use super::effects::{
 use super::fault::{self, Moment};
 use super::information::Last;
 use super::job::Job;
-use super::outcome::Outcome;
+use super::outcome::{DOUBTFUL, Outcome};
 use super::request::Request;
 use super::sequences::note_drawn;
 use super::statements::ClientStatement;
@@ -47,6 +47,9 @@ impl Session {
             return Err(End::ErrorSent("COMMIT or ROLLBACK RELEASE".to_owned()));
         }
         self.count_answer(&backend, job, text, request.bytes(), outcome);
+        if outcome.error.is_some_and(|code| DOUBTFUL.contains(&code)) {
+            self.snapshot().raise_alarm(backend.login.server.row.hostgroup);
+        }
         // Before any other query is sent, which would clear them.
         let family = backend.login.family;
         self.data.information.conditions.note(job.command, &job.statement, text, family, outcome);

@@ -31,9 +31,23 @@ pub const RULE_KEYS: &[JsonKey] = &[JsonKey { name: "flagOUTs", flaws: flaws_of_
 /// The keys of `mysql_hostgroup_attributes.hostgroup_settings`. A row with an invalid value is left out, and a warning
 /// names the row.
 pub const HOSTGROUP_KEYS: &[JsonKey] = &[
+    JsonKey { name: "backup_availability", flaws: |_| Vec::new() },
+    JsonKey { name: "backup_min_servers", flaws: |_| Vec::new() },
+    JsonKey { name: "backup_weight_threshold", flaws: |_| Vec::new() },
     JsonKey { name: "balance", flaws: |_| Vec::new() },
     JsonKey { name: "handle_warnings", flaws: |_| Vec::new() },
+    JsonKey { name: "max_waiting", flaws: |_| Vec::new() },
+    JsonKey { name: "max_waiting_bytes", flaws: |_| Vec::new() },
+    JsonKey { name: "max_waiting_ms", flaws: |_| Vec::new() },
     JsonKey { name: "monitor_slave_lag_when_null", flaws: |_| Vec::new() },
+    JsonKey { name: "zones", flaws: |_| Vec::new() },
+];
+
+/// The keys of `mysql_hostgroup_attributes.servers_defaults`. A row with an invalid value is left out, too.
+pub const SERVERS_DEFAULTS_KEYS: &[JsonKey] = &[
+    JsonKey { name: "weight", flaws: |_| Vec::new() },
+    JsonKey { name: "max_connections", flaws: |_| Vec::new() },
+    JsonKey { name: "use_ssl", flaws: |_| Vec::new() },
 ];
 
 /// The problems of `text`, a JSON column with these `keys`: for each, the key it is about, and what is wrong.

@@ -41,7 +41,7 @@ impl Observer {
         Observer { workers }
     }
 
-    fn peers(&self) -> &Peers {
+    pub(super) fn peers(&self) -> &Peers {
         self.workers.peers()
     }
 
@@ -78,13 +78,17 @@ impl Observer {
     pub async fn connection_pool(&self, take: Take) -> Vec<ServerLine> {
         let Some(snapshot) = self.snapshot().await else { return Vec::new() };
         let reports = self.ask_all(move |worker| worker.pool.servers(take)).await;
-        let servers = snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers);
+        let servers = snapshot
+            .hostgroups
+            .values()
+            .flat_map(|hostgroup| hostgroup.servers.iter().map(move |server| (hostgroup, server)));
         let mut lines: Vec<ServerLine> = servers
-            .map(|server| {
+            .map(|(hostgroup, server)| {
                 let of_server = |report: &&ServerReport| {
                     report.hostgroup == server.row.hostgroup && Arc::ptr_eq(&report.figures, &server.figures)
                 };
-                let line = self.server_line(server, reports.iter().flatten().filter(of_server));
+                let mut line = self.server_line(server, reports.iter().flatten().filter(of_server));
+                line.place = hostgroup.settings.place_of(server);
                 if take == Take::Reset {
                     server.figures.forget_most_connections();
                 }
@@ -102,11 +106,12 @@ impl Observer {
         server: &Server,
         reports: impl Iterator<Item = &'a ServerReport>,
     ) -> ServerLine {
+        let row = &server.row;
         let mut line = ServerLine {
-            hostgroup: server.row.hostgroup,
-            hostname: server.row.hostname.clone(),
-            port: server.row.port,
-            status: server.row.status,
+            hostgroup: row.hostgroup,
+            hostname: row.hostname.clone(),
+            port: row.port,
+            status: row.status,
             used: 0,
             free: 0,
             most_used: 0,
@@ -115,6 +120,7 @@ impl Observer {
             latency_us: server.figures.latency_us(),
             failure: None,
             timing: ServerTiming::default(),
+            place: String::new(),
         };
         let now = Instant::now();
         let reached = self.peers().started + Duration::from_nanos(server.figures.reached_ns());
@@ -136,8 +142,8 @@ impl Observer {
             }
         }
         line.most_used = line.most_used.min(server.figures.most_connections().into());
-        if (line.failure.is_some() || server.figures.shun.is_shunned()) && line.status == ServerStatus::Online
-        {
+        let is_shunned = line.failure.is_some() || server.figures.shun.is_shunned();
+        if is_shunned && line.status == ServerStatus::Online {
             line.status = ServerStatus::Shunned;
         }
         line
@@ -421,7 +427,7 @@ impl Observer {
     }
 
     /// The configuration that is in force on the first worker.
-    async fn snapshot(&self) -> Option<Arc<Snapshot>> {
+    pub(super) async fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.ask(0, |worker| Arc::clone(&worker.snapshot())).await
     }
 
@@ -434,7 +440,7 @@ impl Observer {
     }
 
     /// Sends the same question to all workers at once.
-    async fn ask_all<T: Send + 'static>(
+    pub(super) async fn ask_all<T: Send + 'static>(
         &self,
         question: impl Fn(&Worker) -> T + Send + Clone + 'static,
     ) -> Vec<T> {

@@ -10,11 +10,12 @@ use super::{
     CommandClass, ExplainedRoute, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule, RouteServer,
     ServerLine,
 };
-use crate::hostgroup::{Hostgroup, Server};
+use crate::hostgroup::{Hostgroup, Preference, Server};
 use crate::route::{Asking, Kills, Route, Ruled, Step, digest_options};
+use crate::rows::BackupAvailability;
 use crate::rules::{Client, Hint, Memory, RuleOutput, annotate};
 use crate::session::{PinReason, expected, may_be_kept};
-use crate::snapshot::{Account, HostgroupId, RuleRow, Snapshot};
+use crate::snapshot::{Account, HostgroupId, RuleRow, ServerStatus, Snapshot};
 use crate::state::SessionState;
 
 /// The route of a statement with `snapshot` and the current `servers`. It is the route of a session's first statement:
@@ -184,7 +185,56 @@ fn of_hostgroup(snapshot: &Snapshot, hostgroup: HostgroupId, lines: &[ServerLine
         let (eligible, reason) = eligibility(hostgroup, server, lines.iter().find(same));
         RouteServer { hostname: row.hostname.clone(), port: row.port, weight: row.weight, eligible, reason }
     };
-    hostgroup.servers.iter().map(describe).collect()
+    let mut servers: Vec<RouteServer> = hostgroup.servers.iter().map(describe).collect();
+    if let Some(preference) = &hostgroup.preference {
+        let of_servers = hostgroup.servers.iter().zip(&mut servers);
+        preferred(hostgroup, preference, of_servers.collect());
+    }
+    servers
+}
+
+/// Adds what each server is in the order of its hostgroup; only the first servers that can be chosen stay eligible.
+fn preferred(
+    hostgroup: &Hostgroup,
+    preference: &Preference,
+    mut servers: Vec<(&Arc<Server>, &mut RouteServer)>,
+) {
+    let counts = |server: &Server| {
+        let is_online = server.row.status == ServerStatus::Online && !server.figures.shun.is_shunned();
+        let can_be_chosen = servers.iter().any(|(it, told)| std::ptr::eq(&***it, server) && told.eligible);
+        match preference.availability {
+            BackupAvailability::Selectable => can_be_chosen,
+            BackupAvailability::Status => is_online,
+            BackupAvailability::Capacity => is_online && (server.has_room() || can_be_chosen),
+        }
+    };
+    let (sets, backups) = preference.open(counts);
+    let first = servers.iter().filter(|(_, told)| told.eligible).filter_map(|(it, _)| sets.set_of(it)).min();
+    for (server, told) in &mut servers {
+        let place = hostgroup.settings.place_of(server);
+        if !place.is_empty() {
+            told.reason = format!("{}; {place}", told.reason);
+        }
+        if !told.eligible {
+            continue;
+        }
+        let is_backup = hostgroup.settings.preference.is_backup(server.row.weight);
+        let why = match sets.set_of(server) {
+            None => format!(
+                ": backups are used while fewer than {} of the other servers can serve",
+                preference.min_servers
+            ),
+            set if set > first => {
+                format!(": used while no server of zone {} can take more", hostgroup.settings.own_zone)
+            }
+            _ if is_backup && backups => {
+                format!(": fewer than {} of the other servers can serve", preference.min_servers)
+            }
+            _ => String::new(),
+        };
+        told.eligible = sets.set_of(server).is_some_and(|set| Some(set) == first);
+        told.reason.push_str(&why);
+    }
 }
 
 /// Whether a server may be chosen, and why.

@@ -31,20 +31,20 @@ pub struct Handle {
     waiting: RefCell<Option<Waker>>,
     /// When it logged in.
     since_login: Instant,
-    doing: Cell<Doing>,
+    pub(super) doing: Cell<Doing>,
     /// Since when it does that.
     since: Cell<Instant>,
     commands: Cell<u64>,
     hostgroup: Cell<Option<HostgroupId>>,
     /// The current backend connection.
-    card: RefCell<Option<Rc<Card>>>,
+    pub(super) card: RefCell<Option<Rc<Card>>>,
     /// The state after its last command.
     state: RefCell<SharedState>,
     /// The beginning of the statement that runs; no memory is held while none does.
     text: RefCell<Vec<u8>>,
-    pins: RefCell<Vec<Pinning>>,
+    pub(super) pins: RefCell<Vec<Pinning>>,
     /// Backend connections that are set aside, and whether a transaction is open on them.
-    aside: RefCell<Vec<(Rc<Card>, bool)>>,
+    pub(super) aside: RefCell<Vec<(Rc<Card>, bool)>>,
 }
 
 /// One reason for which a session is pinned, and what caused it.

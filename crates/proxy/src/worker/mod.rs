@@ -5,6 +5,7 @@ mod client_hosts;
 mod handle;
 mod known_schemas;
 mod peers;
+mod running;
 mod sessions;
 
 use std::cell::{Cell, RefCell};

@@ -205,3 +205,123 @@ fn a_hostgroup_that_two_rows_manage_is_an_error() {
     assert_eq!(found, expected);
     assert!(examine(Path::new("test"), &text).loaded.is_none(), "it is an error");
 }
+
+/// The warnings about a hostgroup with these settings, in which servers have these weights, or may get there.
+fn about_preferences(variables: &str, settings: &str, servers: &[(&str, i32, u32)]) -> Vec<String> {
+    let servers: Vec<String> = servers
+        .iter()
+        .map(|(name, hostgroup, weight)| {
+            format!("{{hostname=\"{name}\" hostgroup={hostgroup} weight={weight}}}")
+        })
+        .collect();
+    let text = format!(
+        "mysql_variables={{{variables}}}\n\
+         mysql_galera_hostgroups=({{writer_hostgroup=1 backup_writer_hostgroup=2 reader_hostgroup=3 offline_hostgroup=4}})\n\
+         mysql_servers=({})\n\
+         mysql_hostgroup_attributes=({{hostgroup_id=3 hostgroup_settings=\"{}\"}})\n",
+        servers.join(","),
+        settings.replace('"', "\\\""),
+    );
+    warned(&text)
+}
+
+/// Where the settings of [`about_preferences`] are.
+const ROW: &str = "4 hostgroup 3: hostgroup_settings";
+
+const SOME_SERVERS: [(&str, i32, u32); 3] = [("a", 3, 10), ("b", 3, 10), ("c", 1, 1)];
+
+#[test]
+fn warns_of_backups_that_cannot_be() {
+    let cases: [(&str, &[String]); 5] = [
+        (r#"{"backup_weight_threshold":10}"#, &[]),
+        (
+            r#"{"backup_weight_threshold":1}"#,
+            &[format!(
+                "{ROW} `backup_weight_threshold` is 1: no server has a smaller weight, other than 0, so there are no backups"
+            )],
+        ),
+        (
+            r#"{"backup_weight_threshold":11}"#,
+            &[format!(
+                "{ROW} `backup_weight_threshold` is 11: no server has as much weight, so all of them are backups"
+            )],
+        ),
+        (
+            r#"{"backup_weight_threshold":10,"backup_min_servers":3}"#,
+            &[format!(
+                "{ROW} `backup_min_servers` is 3, but only 2 of the servers are no backups: backups are always used"
+            )],
+        ),
+        (
+            r#"{"backup_availability":"status","backup_min_servers":2}"#,
+            &["backup_availability", "backup_min_servers"]
+                .map(|key| format!("{ROW} `{key}` has no effect without backup_weight_threshold")),
+        ),
+    ];
+    for (settings, expected) in cases {
+        assert_eq!(about_preferences("", settings, &SOME_SERVERS), expected, "{settings}");
+    }
+    assert_eq!(
+        about_preferences("", r#"{"backup_availability":"up"}"#, &SOME_SERVERS),
+        ["4 mysql_hostgroup_attributes hostgroup_id=3: left out: backup_availability is \"up\": expected \
+             \"selectable\", \"status\" or \"capacity\""]
+    );
+}
+
+#[test]
+fn warns_of_zones_that_cannot_be() {
+    let east = "zone=\"east\"";
+    let cases: [(&str, &str, &[String]); 5] = [
+        (east, r#"{"zones":{"a:3306":"east","b":"west","c:3306":"west"}}"#, &[]),
+        ("", r#"{"zones":{"a":"east"}}"#, &[format!("{ROW} `zones` has no effect: mysql-zone is empty")]),
+        (
+            east,
+            r#"{"zones":{"a":"east","b:3307":"west","other":"west"}}"#,
+            &["b:3307", "other"]
+                .map(|name| format!("{ROW} `zones` names {name:?}, which is no server of the hostgroup")),
+        ),
+        (
+            east,
+            r#"{"zones":{"a":"west"}}"#,
+            &[format!("{ROW} `zones` has no server in \"east\", which is mysql-zone: none is preferred")],
+        ),
+        (
+            east,
+            "{}",
+            &["1 mysql-zone has no effect: no hostgroup_settings name the zones of servers".to_owned()],
+        ),
+    ];
+    for (variables, settings, expected) in cases {
+        assert_eq!(about_preferences(variables, settings, &SOME_SERVERS), expected, "{settings}");
+    }
+}
+
+#[test]
+fn times_and_lags_of_aurora_that_do_not_go_together_are_told() {
+    let servers = "mysql_servers=({hostname=\"a\" hostgroup=10})\n";
+    let row = |more: &str| {
+        let text = format!(
+            "{servers}{ACCOUNT}mysql_aws_aurora_hostgroups=({{writer_hostgroup=10 reader_hostgroup=11 \
+             domain_name=\".x.org\" {more}}})\n"
+        );
+        let found: Vec<String> = examined(&text).into_iter().filter(|it| it.contains("aurora")).collect();
+        found.join("|")
+    };
+    assert_eq!(row("max_lag_ms=5000"), "");
+    assert!(
+        row("max_lag_ms=20").contains("no estimate is below 30: no node is read from"),
+        "{}",
+        row("max_lag_ms=20")
+    );
+    assert!(row("max_lag_ms=500").contains("a lag is only noticed every 1000 ms"));
+    assert!(row("check_interval_ms=500").contains("is above check_interval_ms (500)"));
+    assert!(row("domain_name=\".a b\"").contains("domain_name"), "given twice, too");
+    let text = format!(
+        "{servers}{ACCOUNT}mysql_aws_aurora_hostgroups=({{writer_hostgroup=10 reader_hostgroup=10 domain_name=\".x.org\"}},\
+         {{writer_hostgroup=20 reader_hostgroup=21 domain_name=\".x y\"}})\n"
+    );
+    let found = examined(&text).join("\n");
+    for part in ["its hostgroups must differ", "domain_name must be a dot and the name of a domain"] {
+        assert!(found.contains(part), "{found}");
+    }
+}

@@ -7,7 +7,8 @@
 //!    [`STEADY`] gets it only if there is no other writer, so that a node that comes and goes does not come and go as a
 //!    writer too.
 //! 4. A node that is reluctant to be written to is a writer only if there is no other one.
-//! 5. Until every node has been heard once, the first ones to answer have no advantage over the others. The same is true
+//! 5. If nodes name a writer, the one that most of them name goes before others that say that they can be written to.
+//! 6. Until every node has been heard once, the first ones to answer have no advantage over the others. The same is true
 //!    after an operator has changed weights: that is how a writer is chosen by hand, also one that has just come back.
 
 use std::cmp::Reverse;
@@ -30,6 +31,10 @@ pub struct Member {
     pub may_write: bool,
     /// What it has said; `None`: nothing so far.
     pub word: Option<Word>,
+    /// Whether it was found: it gets no role before it has been heard.
+    pub is_found: bool,
+    /// How many nodes name it the writer, where they do (Aurora).
+    pub votes: usize,
 }
 
 /// What a node is used for.
@@ -170,7 +175,7 @@ pub fn decide(max_writers: usize, members: &[Member], before: &Decision, now: In
 
 /// Whether every node has been heard. One that refuses the monitor's account never is, so the others wait for a while only.
 fn is_settled(members: &[Member], begun: Option<Instant>, now: Instant) -> bool {
-    let all = !members.is_empty() && members.iter().all(|member| member.word.is_some());
+    let all = !members.is_empty() && members.iter().all(|member| member.word.is_some() || member.is_found);
     all || begun.is_some_and(|begun| now >= begun + STEADY)
 }
 
@@ -224,7 +229,9 @@ impl<'a> Candidate<'a> {
         let is_writer = seat.is_some_and(|seat| seat.role == NodeRole::Writer);
         let rank = match &member.word {
             Some(Word::Writes) => match fitness(member, seat, now) {
-                Fitness::Since(at) if !is_writer && !is_told && now < at + STEADY => Rank::Returned(at),
+                Fitness::Since(at) if !is_writer && !is_told && member.votes == 0 && now < at + STEADY => {
+                    Rank::Returned(at)
+                }
                 _ => Rank::Fit,
             },
             Some(Word::Reluctant(_) | Word::Late(_)) => Rank::Reluctant,
@@ -239,15 +246,15 @@ impl<'a> Candidate<'a> {
         Some(Candidate { member, rank, holds: is_writer && is_settled && !is_told })
     }
 
-    fn order(&self) -> (u8, bool, Reverse<u32>, String, u16) {
+    fn order(&self) -> (u8, Reverse<usize>, bool, Reverse<u32>, String, u16) {
         let class = match self.rank {
             Rank::Fit => 0,
             Rank::Returned(_) => 1,
             Rank::Unheard => 2,
             Rank::Reluctant => 3,
         };
-        let Member { address, weight, .. } = self.member;
-        (class, !self.holds, Reverse(*weight), address.hostname.clone(), address.port)
+        let Member { address, weight, votes, .. } = self.member;
+        (class, Reverse(*votes), !self.holds, Reverse(*weight), address.hostname.clone(), address.port)
     }
 }
 
@@ -301,6 +308,9 @@ impl Election<'_> {
             None => {
                 let (role, why) = match before {
                     Some(seat) => (seat.role, seat.why.clone()),
+                    None if member.is_found => {
+                        (NodeRole::Offline, "it was found, and has not been heard yet".to_owned())
+                    }
                     None => (member.configured, "as configured: it has not been heard yet".to_owned()),
                 };
                 if role == NodeRole::Writer {

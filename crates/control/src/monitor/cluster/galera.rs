@@ -3,12 +3,17 @@
 //! One statement reads status and variables, from `information_schema` where that has them, otherwise from
 //! `performance_schema`: a node that has lost its cluster refuses to read any other table.
 
-use narrows_proxy::backend::Table;
+use std::collections::BTreeSet;
 
-use super::node_task::{NodeTask, Source, subjects};
+use narrows_proxy::backend::Table;
+use narrows_proxy::snapshot::AuroraRow;
+
+use super::node_task::{NodeTask, Refused, Source, subjects};
+use super::roster::{MOST_READ, Roster, read_address};
+use super::views::View;
 use super::{ClusterKind, Word};
 use crate::monitor::check::{Check, LogCell};
-use crate::monitor::plan::NodeOf;
+use crate::monitor::plan::{Address, NodeOf};
 use crate::monitor::settings::MonitorSettings;
 
 /// Checks of Galera nodes.
@@ -25,12 +30,13 @@ pub static CHECK: Check = Check {
         LogCell::Text("NO"),
         LogCell::Text("NO"),
     ],
+    has_error_first: false,
     counters: None,
     decides_without_pings: true,
     consequence: "unless that is because the server is down, its state in the cluster is unknown and failovers are not followed",
     subjects: |target| subjects(target, ClusterKind::Galera),
     begin: |subject| {
-        let source = Galera { place: Place::InformationSchema, state: NodeState::default() };
+        let source = Galera { place: Place::InformationSchema, ..Galera::default() };
         Box::new(NodeTask::new(subject, source))
     },
 };
@@ -54,17 +60,40 @@ struct NodeState {
     is_read_only: bool,
     /// `pxc_maint_mode`, if it is not `DISABLED`.
     maintenance: Option<String>,
+    /// `wsrep_cluster_conf_id` and `wsrep_cluster_size`, in the history `wsrep_cluster_state_uuid`.
+    view: Option<View>,
+}
+
+/// The value of a variable in an answer to [`question`].
+fn value_of<'a>(answer: &'a Table, wanted: &str) -> Option<&'a str> {
+    let is_it = |row: &&Vec<Option<String>>| {
+        row.first().and_then(Option::as_deref).is_some_and(|name| name.eq_ignore_ascii_case(wanted))
+    };
+    answer.rows.iter().find(is_it).and_then(|row| row.get(1)?.as_deref())
+}
+
+impl Named {
+    /// The nodes. An arbitrator has no address; `refuse` gets what is no address.
+    fn roster(&self, mut refuse: impl FnMut(&str)) -> Roster {
+        let mut addresses = Vec::new();
+        for text in self.addresses.split(',').map(str::trim).take(MOST_READ) {
+            let address = read_address(text);
+            if address.is_none() && !text.is_empty() {
+                refuse(text);
+            }
+            addresses.push(address);
+        }
+        let own = self.own.and_then(|own| addresses.get(own).cloned().flatten());
+        let members: BTreeSet<Address> = addresses.into_iter().flatten().collect();
+        // A node that has lost its cluster names nobody.
+        Roster { members: (!members.is_empty()).then_some(members), own, writer: None }
+    }
 }
 
 impl NodeState {
     /// The state in an answer to [`question`].
     fn of(answer: &Table) -> NodeState {
-        let value = |wanted: &str| {
-            let row = answer.rows.iter().find(|row| {
-                row.first().and_then(Option::as_deref).is_some_and(|name| name.eq_ignore_ascii_case(wanted))
-            });
-            row.and_then(|row| row.get(1)?.as_deref())
-        };
+        let value = |wanted: &str| value_of(answer, wanted);
         let is_on = |name: &str| value(name).is_some_and(|value| matches!(value, "ON" | "1"));
         let other_than =
             |name: &str, usual: &str| value(name).filter(|value| !value.eq_ignore_ascii_case(usual));
@@ -78,6 +107,7 @@ impl NodeState {
             // MySQL and MariaDB 12 also have other words than OFF for a server that is read-only.
             is_read_only: other_than("read_only", "OFF").is_some_and(|value| value != "0"),
             maintenance: other_than("pxc_maint_mode", "DISABLED").map(str::to_owned),
+            view: view(value),
         }
     }
 
@@ -136,23 +166,34 @@ impl NodeState {
 }
 
 /// A node of MariaDB or Percona XtraDB Cluster.
+#[derive(Default)]
 struct Galera {
     place: Place,
     state: NodeState,
+    named: Named,
+    refused: Refused,
+}
+
+/// The nodes that a node names, as it says: `wsrep_incoming_addresses`, and its place among them, `wsrep_local_index`.
+#[derive(Debug, Default)]
+struct Named {
+    addresses: String,
+    own: Option<usize>,
 }
 
 /// Where a server has its status and its variables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum Place {
     /// MariaDB.
+    #[default]
     InformationSchema,
     /// MySQL.
     PerformanceSchema,
 }
 
 impl Source for Galera {
-    fn question(&self) -> String {
-        question(self.place)
+    fn question(&self, settings: &MonitorSettings) -> String {
+        question(self.place, settings.galera_autodiscovery)
     }
 
     fn asks_differently(&mut self, code: u16) -> bool {
@@ -163,13 +204,29 @@ impl Source for Galera {
         is_elsewhere
     }
 
-    fn take(&mut self, answer: &Table) -> Vec<LogCell> {
+    fn take(&mut self, answer: &Table, _: Option<&AuroraRow>) -> Vec<LogCell> {
         self.state = NodeState::of(answer);
+        let value = |name| value_of(answer, name);
+        self.named = Named {
+            addresses: value("wsrep_incoming_addresses").unwrap_or_default().to_owned(),
+            own: value("wsrep_local_index").and_then(|index| index.parse().ok()),
+        };
         self.state.cells()
     }
 
-    fn word(&mut self, node: NodeOf, _: &MonitorSettings) -> Word {
+    fn word(&mut self, node: &NodeOf, _: &Address, _: &MonitorSettings) -> Word {
         self.state.word(node.most_behind)
+    }
+
+    fn roster(&mut self, _: &NodeOf, address: &Address, settings: &MonitorSettings) -> Roster {
+        if !settings.galera_autodiscovery {
+            return Roster { members: Some(BTreeSet::new()), ..Roster::default() };
+        }
+        self.named.roster(|text| self.refused.tell(address, text))
+    }
+
+    fn view(&self) -> Option<View> {
+        self.state.view.clone().filter(|_| self.state.is_primary)
     }
 
     fn most_timeouts(&self, settings: &MonitorSettings) -> u32 {
@@ -186,17 +243,38 @@ impl Place {
     }
 }
 
+/// The view that a node has, by the values in its answer.
+fn view<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Option<View> {
+    let number = |name: &str| value(name)?.parse().ok();
+    Some(View {
+        history: value("wsrep_cluster_state_uuid")?.to_owned(),
+        number: number("wsrep_cluster_conf_id")?,
+        size: number("wsrep_cluster_size")?,
+    })
+}
+
 /// The statement of a check.
-fn question(place: Place) -> String {
+fn question(place: Place, also_names: bool) -> String {
     let schema = match place {
         Place::InformationSchema => "information_schema",
         Place::PerformanceSchema => "performance_schema",
     };
+    let mut status = vec![
+        "wsrep_local_state",
+        "wsrep_cluster_status",
+        "wsrep_local_recv_queue",
+        "wsrep_cluster_conf_id",
+        "wsrep_cluster_size",
+        "wsrep_cluster_state_uuid",
+    ];
+    if also_names {
+        status.extend(["wsrep_incoming_addresses", "wsrep_local_index"]);
+    }
     let quoted = |names: &[&str]| names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
     format!(
         "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM {schema}.global_status WHERE VARIABLE_NAME IN ({}) UNION ALL \
          SELECT VARIABLE_NAME, VARIABLE_VALUE FROM {schema}.global_variables WHERE VARIABLE_NAME IN ({})",
-        quoted(&["wsrep_local_state", "wsrep_cluster_status", "wsrep_local_recv_queue"]),
+        quoted(&status),
         quoted(&[
             "wsrep_desync",
             "wsrep_reject_queries",

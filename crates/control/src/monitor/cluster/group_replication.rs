@@ -1,11 +1,17 @@
 //! What a member of a Group Replication group says about itself (MySQL 8.0 and later).
 
-use narrows_proxy::backend::Table;
+use std::collections::BTreeSet;
 
+use narrows_proxy::backend::Table;
+use narrows_proxy::snapshot::AuroraRow;
+
+use super::member_names::MemberNames;
 use super::node_task::{NodeTask, Source, subjects};
+use super::roster::Roster;
+use super::views::View;
 use super::{ClusterKind, Word};
 use crate::monitor::check::{Check, LogCell};
-use crate::monitor::plan::NodeOf;
+use crate::monitor::plan::{Address, NodeOf};
 use crate::monitor::settings::MonitorSettings;
 
 /// Checks of members.
@@ -13,6 +19,7 @@ pub static CHECK: Check = Check {
     name: "group_replication",
     table: "mysql_server_group_replication_log",
     values: &[LogCell::Text("NO"), LogCell::Text("YES"), LogCell::Integer(0)],
+    has_error_first: false,
     counters: None,
     decides_without_pings: true,
     consequence: "unless that is because the server is down, its state in the group is unknown and failovers are not followed",
@@ -21,7 +28,7 @@ pub static CHECK: Check = Check {
 };
 
 /// A member, as it says.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 struct Member {
     /// `MEMBER_STATE`; empty: it is no member of a group.
     state: String,
@@ -32,8 +39,11 @@ struct Member {
     is_read_only: bool,
     /// Transactions that it has to certify or to apply.
     behind: i64,
+    /// `VIEW_ID`: a history and a number in it.
+    view_id: String,
     /// How many checks in a row found it too far behind.
     late: u32,
+    names: MemberNames,
 }
 
 impl Member {
@@ -65,11 +75,19 @@ impl Member {
 }
 
 impl Source for Member {
-    fn question(&self) -> String {
+    fn question(&self, _: &MonitorSettings) -> String {
         QUESTION.to_owned()
     }
 
-    fn take(&mut self, answer: &Table) -> Vec<LogCell> {
+    fn more_questions(&mut self, settings: &MonitorSettings) -> Vec<&'static str> {
+        if settings.group_replication.autodiscovery { self.names.questions() } else { Vec::new() }
+    }
+
+    fn take_more(&mut self, question: &'static str, answer: Option<&Table>) {
+        self.names.take(question, answer);
+    }
+
+    fn take(&mut self, answer: &Table, _: Option<&AuroraRow>) -> Vec<LogCell> {
         let cell =
             |name: &str| answer.column(name).and_then(|mut cells| cells.next().flatten()).unwrap_or("");
         let number = |name: &str| cell(name).parse().unwrap_or(0);
@@ -78,17 +96,33 @@ impl Source for Member {
         self.reached = number("reached");
         self.is_read_only = cell("read_only") != "0";
         self.behind = number("transactions_behind");
+        self.view_id = cell("view_id").to_owned();
         let yes = |yes: bool| LogCell::Text(if yes { "YES" } else { "NO" });
         vec![yes(self.is_viable()), yes(self.is_read_only), LogCell::Integer(self.behind)]
     }
 
-    fn word(&mut self, node: NodeOf, settings: &MonitorSettings) -> Word {
+    fn roster(&mut self, _: &NodeOf, address: &Address, settings: &MonitorSettings) -> Roster {
+        if !settings.group_replication.autodiscovery {
+            return Roster { members: Some(BTreeSet::new()), ..Roster::default() };
+        }
+        self.names.roster(address)
+    }
+
+    fn word(&mut self, node: &NodeOf, _: &Address, settings: &MonitorSettings) -> Word {
         let is_above = node.most_behind > 0 && self.behind > node.most_behind.into();
         self.late = if is_above { self.late.saturating_add(1) } else { 0 };
         let is_late = self.late > 0 && self.late >= settings.group_replication.behind_count;
         // 0: the limit is for writers; 1: for readers; 2: for both.
         let limits = settings.group_replication.behind_for_read_only;
         self.says(is_late, limits != 1, limits != 0)
+    }
+
+    fn view(&self) -> Option<View> {
+        let is_in =
+            ["ONLINE", "RECOVERING"].contains(&self.state.as_str()) && self.reached * 2 > self.members;
+        let (history, number) = self.view_id.split_once(':').filter(|_| is_in)?;
+        let size = u64::try_from(self.members).ok()?;
+        Some(View { history: history.to_owned(), number: number.parse().ok()?, size })
     }
 
     fn most_timeouts(&self, settings: &MonitorSettings) -> u32 {
@@ -103,7 +137,8 @@ const QUESTION: &str = "SELECT \
     (SELECT COUNT(*) FROM performance_schema.replication_group_members WHERE MEMBER_STATE <> 'UNREACHABLE') reached, \
     @@global.read_only | @@global.super_read_only read_only, \
     (SELECT COUNT_TRANSACTIONS_IN_QUEUE + COUNT_TRANSACTIONS_REMOTE_IN_APPLIER_QUEUE \
-     FROM performance_schema.replication_group_member_stats WHERE MEMBER_ID = @@server_uuid) transactions_behind";
+     FROM performance_schema.replication_group_member_stats WHERE MEMBER_ID = @@server_uuid) transactions_behind, \
+    (SELECT VIEW_ID FROM performance_schema.replication_group_member_stats WHERE MEMBER_ID = @@server_uuid) view_id";
 
 #[cfg(test)]
 mod tests {
@@ -120,12 +155,16 @@ mod tests {
 
     fn node(most_behind: u32) -> NodeOf {
         let id = ClusterId { kind: ClusterKind::GroupReplication, writers: HostgroupId(1) };
-        NodeOf { id, most_behind }
+        NodeOf { id, most_behind, aurora: None }
     }
 
     fn settings(behind_for_read_only: u32) -> MonitorSettings {
-        let group_replication =
-            GroupReplicationSettings { max_timeout_count: 3, behind_count: 2, behind_for_read_only };
+        let group_replication = GroupReplicationSettings {
+            max_timeout_count: 3,
+            behind_count: 2,
+            behind_for_read_only,
+            autodiscovery: false,
+        };
         MonitorSettings { group_replication, ..MonitorSettings::default() }
     }
 
@@ -134,8 +173,9 @@ mod tests {
         let mut member = Member::default();
         let mut word = Word::Writes;
         for _ in 0..checks {
-            member.take(&answer(cells));
-            word = member.word(node(most_behind), &settings(for_read_only));
+            member.take(&answer(cells), None);
+            let address = Address { hostname: "a".to_owned(), port: 3306 };
+            word = member.word(&node(most_behind), &address, &settings(for_read_only));
         }
         format!("{word:?}")
     }
@@ -182,8 +222,23 @@ mod tests {
     }
 
     #[test]
+    fn a_member_of_the_majority_has_a_view_with_a_number() {
+        let view = |view_id: &str, [state, members, reached]: [&str; 3]| {
+            let (members, reached) = (members.parse().unwrap(), reached.parse().unwrap());
+            let (state, view_id) = (state.to_owned(), view_id.to_owned());
+            Member { state, members, reached, view_id, ..Member::default() }.view()
+        };
+        let expected = View { history: "17956572502700468".to_owned(), number: 18, size: 3 };
+        assert_eq!(view("17956572502700468:18", ["ONLINE", "3", "2"]), Some(expected.clone()));
+        assert_eq!(view("17956572502700468:18", ["RECOVERING", "3", "3"]), Some(expected));
+        assert_eq!(view("17956572502700468:18", ["ONLINE", "3", "1"]), None);
+        assert_eq!(view("17956572502700468:18", ["OFFLINE", "1", "1"]), None);
+        assert_eq!(view("", ["ONLINE", "3", "3"]), None);
+    }
+
+    #[test]
     fn a_result_has_the_columns_of_the_log() {
-        let cells = Member::default().take(&answer(["ONLINE", "3", "3", "1", "7"]));
+        let cells = Member::default().take(&answer(["ONLINE", "3", "3", "1", "7"]), None);
         assert_eq!(cells, [LogCell::Text("YES"), LogCell::Text("YES"), LogCell::Integer(7)]);
         assert_eq!(CHECK.values.len(), cells.len());
     }

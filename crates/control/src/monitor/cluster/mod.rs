@@ -1,17 +1,22 @@
-//! Clusters whose nodes agree among themselves who may write: Galera and Group Replication.
+//! Clusters whose nodes agree among themselves who may write: Galera, Group Replication and Aurora.
 //!
-//! A source ([`galera`], [`group_replication`]) says what each node is asked, and turns the answer into a [`Word`]. [`decide`] gives each
-//! node a role, and knows nothing of sources, tables or connections. [`placing`] puts the rows of the nodes into the
+//! A source ([`galera`], [`group_replication`], [`aurora`]) says what each node is asked, and turns the answer into a [`Word`],
+//! and a [`roster::Roster`] of all nodes. [`decide`] gives each node a role, and knows nothing of sources, tables or
+//! connections. [`views`] says which nodes the others have excluded. [`placing`] puts the rows of the nodes into the
 //! hostgroups of their roles.
 
+pub mod aurora;
 pub mod decide;
 pub mod galera;
 pub mod group_replication;
+mod member_names;
 mod node_task;
 pub mod placing;
+pub mod roster;
 pub mod seats;
+pub mod views;
 
-use narrows_proxy::snapshot::{ClusterRow, HostgroupId, Rows};
+use narrows_proxy::snapshot::{AuroraRow, ClusterRow, HostgroupId, Rows};
 
 /// The kinds of clusters, each with a table of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +25,8 @@ pub enum ClusterKind {
     Galera,
     /// Group Replication of MySQL, also as InnoDB Cluster.
     GroupReplication,
+    /// Aurora of AWS.
+    Aurora,
 }
 
 /// A cluster: the row with this writer hostgroup in the table of its kind.
@@ -60,13 +67,15 @@ pub enum Word {
 
 impl ClusterKind {
     /// Every kind.
-    pub const ALL: [ClusterKind; 2] = [ClusterKind::Galera, ClusterKind::GroupReplication];
+    pub const ALL: [ClusterKind; 3] =
+        [ClusterKind::Galera, ClusterKind::GroupReplication, ClusterKind::Aurora];
 
     /// Its name, in messages and in names of figures.
     pub fn name(self) -> &'static str {
         match self {
             ClusterKind::Galera => "galera",
             ClusterKind::GroupReplication => "group_replication",
+            ClusterKind::Aurora => "aurora",
         }
     }
 
@@ -75,22 +84,31 @@ impl ClusterKind {
         match self {
             ClusterKind::Galera => "mysql_galera_hostgroups",
             ClusterKind::GroupReplication => "mysql_group_replication_hostgroups",
+            ClusterKind::Aurora => "mysql_aws_aurora_hostgroups",
         }
     }
 
     /// Its rows.
-    pub fn rows(self, rows: &Rows) -> &[ClusterRow] {
-        match self {
-            ClusterKind::Galera => &rows.galera_hostgroups,
-            ClusterKind::GroupReplication => &rows.group_replication_hostgroups,
-        }
+    pub fn rows(self, rows: &Rows) -> impl Iterator<Item = &ClusterRow> {
+        let (plain, aurora): (&[ClusterRow], &[AuroraRow]) = match self {
+            ClusterKind::Galera => (&rows.galera_hostgroups, &[]),
+            ClusterKind::GroupReplication => (&rows.group_replication_hostgroups, &[]),
+            ClusterKind::Aurora => (&[], &rows.aurora_hostgroups),
+        };
+        plain.iter().chain(aurora.iter().map(|row| &row.cluster))
     }
+}
+
+/// The row of a cluster of Aurora.
+pub fn aurora_row(rows: &Rows, id: ClusterId) -> Option<&AuroraRow> {
+    let is_it = |row: &&AuroraRow| row.cluster.active && row.cluster.writer_hostgroup == id.writers;
+    rows.aurora_hostgroups.iter().find(is_it).filter(|_| id.kind == ClusterKind::Aurora)
 }
 
 /// The clusters whose rows are active.
 pub fn clusters(rows: &Rows) -> impl Iterator<Item = Cluster<'_>> {
     ClusterKind::ALL.into_iter().flat_map(|kind| {
-        let active = kind.rows(rows).iter().filter(|row| row.active);
+        let active = kind.rows(rows).filter(|row| row.active);
         active.map(move |row| Cluster { id: ClusterId { kind, writers: row.writer_hostgroup }, row })
     })
 }

@@ -1,35 +1,80 @@
 //! The repeated check of one node: the same for all sources, which say what is asked and what the answer means.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use narrows_proxy::backend::{BackendError, Table};
+use narrows_proxy::snapshot::AuroraRow;
 
+use super::roster::Roster;
+use super::views::View;
 use super::{ClusterId, ClusterKind, Word};
 use crate::monitor::check::{Asking, LogCell, Outcome, Subject, Task};
 use crate::monitor::connections::MonitorConnections;
 use crate::monitor::finding::Finding;
-use crate::monitor::plan::{NodeOf, Target};
+use crate::monitor::plan::{Address, NodeOf, Target};
 use crate::monitor::settings::MonitorSettings;
 
 /// What differs between the kinds of clusters.
 pub trait Source {
     /// The statement that is sent to a node.
-    fn question(&self) -> String;
+    fn question(&self, settings: &MonitorSettings) -> String;
 
     /// Whether another statement should be sent, after the server has refused [`Source::question`] with this error.
     fn asks_differently(&mut self, _: u16) -> bool {
         false
     }
 
-    /// Reads an answer; returns the columns of the log.
-    fn take(&mut self, answer: &Table) -> Vec<LogCell>;
+    /// Reads an answer, of a node with this row for Aurora; returns the columns of the log.
+    fn take(&mut self, answer: &Table, row: Option<&AuroraRow>) -> Vec<LogCell>;
+
+    /// More statements, which ask a node for the others. If the server refuses one, the check continues.
+    fn more_questions(&mut self, _: &MonitorSettings) -> Vec<&'static str> {
+        Vec::new()
+    }
+
+    /// Reads the answer to one of them; `None`: the server has refused it.
+    fn take_more(&mut self, _: &'static str, _: Option<&Table>) {}
 
     /// What the last answer means.
-    fn word(&mut self, node: NodeOf, settings: &MonitorSettings) -> Word;
+    fn word(&mut self, node: &NodeOf, address: &Address, settings: &MonitorSettings) -> Word;
+
+    /// Which nodes it names.
+    fn roster(&mut self, node: &NodeOf, address: &Address, settings: &MonitorSettings) -> Roster;
+
+    /// The lag of the node in milliseconds, if it is known that precisely.
+    fn lag_ms(&self, _: Option<&AuroraRow>) -> Option<u32> {
+        None
+    }
+
+    /// The view of its cluster that it has by the last answer; `None`: it has none, or is not in its cluster.
+    fn view(&self) -> Option<View> {
+        None
+    }
 
     /// How many checks in a row must time out before a node is offline.
     fn most_timeouts(&self, settings: &MonitorSettings) -> u32;
 }
+
+/// A name that a server has given and that is not taken: one line of the log for all of one server, until it is another
+/// kind of server.
+#[derive(Debug, Default)]
+pub struct Refused {
+    is_told: bool,
+}
+
+impl Refused {
+    /// Logs that `text` is not taken, unless that of this server has been logged before.
+    pub fn tell(&mut self, server: &Address, text: &str) {
+        if !std::mem::replace(&mut self.is_told, true) {
+            let shown: String = text.chars().take(MOST_SHOWN).collect();
+            tracing::warn!(%server, name = ?shown, "a node names a server that cannot be one, which is ignored");
+        }
+    }
+}
+
+/// How much of such a name the log has.
+const MOST_SHOWN: usize = 64;
 
 /// The subjects of the checks of clusters of one kind: one for each cluster that a server is a node of.
 pub fn subjects(target: &Target, kind: ClusterKind) -> Vec<Subject> {
@@ -40,10 +85,18 @@ pub fn subjects(target: &Target, kind: ClusterKind) -> Vec<Subject> {
 /// The checks of one node for one row.
 pub struct NodeTask<S> {
     cluster: Option<ClusterId>,
+    /// The row, if it is one of Aurora.
+    row: Option<Arc<AuroraRow>>,
     source: S,
     timeouts: u32,
     /// What was reported last: only changes are.
     told: Option<Word>,
+    /// The same, of the view of the cluster that it has.
+    told_view: Option<View>,
+    /// The same, of the nodes that it names.
+    named: Roster,
+    /// Whether the last check has succeeded.
+    is_fresh: bool,
 }
 
 impl<S: Source> NodeTask<S> {
@@ -53,52 +106,103 @@ impl<S: Source> NodeTask<S> {
             Subject::Node(cluster) => Some(cluster),
             Subject::Server | Subject::Role(_) => None,
         };
-        NodeTask { cluster, source, timeouts: 0, told: None }
+        let (told_view, named) = (None, Roster::default());
+        NodeTask { cluster, row: None, source, timeouts: 0, told: None, told_view, named, is_fresh: false }
     }
 
-    async fn read(&mut self, connections: &MonitorConnections, limit: Duration) -> Outcome {
+    async fn read(
+        &mut self,
+        connections: &MonitorConnections,
+        settings: &MonitorSettings,
+        limit: Duration,
+    ) -> Outcome {
         let backend = connections.lease(limit).await?;
-        let mut answer = backend.ask(&self.source.question(), limit).await;
+        let mut answer = backend.ask_briefly(&self.source.question(settings), limit).await;
         if let Err(BackendError::Server(error)) = &answer
             && self.source.asks_differently(error.code)
         {
-            answer = backend.ask(&self.source.question(), limit).await;
+            answer = backend.ask_briefly(&self.source.question(settings), limit).await;
         }
-        let values = self.source.take(&answer?);
+        let values = self.source.take(&answer?, self.row.as_deref());
+        for question in self.source.more_questions(settings) {
+            match backend.ask_briefly(question, limit).await {
+                Ok(answer) => self.source.take_more(question, Some(&answer)),
+                Err(BackendError::Server(_)) => self.source.take_more(question, None),
+                Err(error) => return Err(error),
+            }
+        }
         connections.give_back(backend);
         Ok(values)
+    }
+
+    /// Which nodes it names, if that has changed. What a node says that cannot be asked now counts no longer for who is
+    /// the writer.
+    fn named(&mut self, node: &NodeOf, address: &Address, settings: &MonitorSettings) -> Option<Finding> {
+        let named = if self.is_fresh {
+            self.source.roster(node, address, settings)
+        } else {
+            Roster { writer: None, ..self.named.clone() }
+        };
+        (named != self.named).then(|| {
+            self.named.clone_from(&named);
+            Finding::Roster(address.clone(), node.id, named)
+        })
     }
 }
 
 impl<S: Source> Task for NodeTask<S> {
+    fn prepare(&mut self, target: &Target) {
+        let node = target.clusters.iter().find(|it| Some(it.id) == self.cluster);
+        self.row = node.and_then(|node| node.aurora.clone());
+    }
+
     fn ask<'a>(
         &'a mut self,
         connections: &'a MonitorConnections,
-        _: &'a MonitorSettings,
+        settings: &'a MonitorSettings,
         limit: Duration,
     ) -> Asking<'a> {
         Box::pin(async move {
-            match self.read(connections, limit).await {
+            match self.read(connections, settings, limit).await {
                 // The connection may have been idle for so long that the server has closed it.
-                Err(BackendError::Io(_) | BackendError::Closed) => self.read(connections, limit).await,
+                Err(BackendError::Io(_) | BackendError::Closed) => {
+                    self.read(connections, settings, limit).await
+                }
                 read => read,
             }
         })
     }
 
     fn decide(&mut self, outcome: &Outcome, settings: &MonitorSettings, target: &Target) -> Vec<Finding> {
-        let node = target.clusters.iter().copied().find(|it| Some(it.id) == self.cluster);
+        let node = target.clusters.iter().find(|it| Some(it.id) == self.cluster);
         let Some(node) = node else { return Vec::new() };
-        let word = match outcome {
+        self.is_fresh = outcome.is_ok();
+        let (word, view) = match outcome {
             Ok(_) => {
                 self.timeouts = 0;
-                Some(self.source.word(node, settings))
+                (Some(self.source.word(node, &target.address, settings)), self.source.view())
             }
-            Err(error) => failure(error, &mut self.timeouts, self.source.most_timeouts(settings)),
+            Err(error) => {
+                let word = failure(error, &mut self.timeouts, self.source.most_timeouts(settings));
+                let view = self.told_view.clone().filter(|_| word.is_none());
+                (word, view)
+            }
         };
-        let Some(word) = word.filter(|word| self.told.as_ref() != Some(word)) else { return Vec::new() };
-        self.told = Some(word.clone());
-        vec![Finding::Node(target.address.clone(), node.id, word)]
+        // First the nodes that it names: what it says of itself is judged by them.
+        let mut findings: Vec<Finding> = self.named(node, &target.address, settings).into_iter().collect();
+        if view != self.told_view {
+            self.told_view.clone_from(&view);
+            findings.push(Finding::View(target.address.clone(), node.id, view));
+        }
+        if let Some(word) = word.filter(|word| self.told.as_ref() != Some(word)) {
+            self.told = Some(word.clone());
+            findings.push(Finding::Node(target.address.clone(), node.id, word));
+        }
+        findings
+    }
+
+    fn lag_ms(&self) -> Option<u32> {
+        self.source.lag_ms(self.row.as_deref()).filter(|_| self.is_fresh)
     }
 }
 
@@ -127,8 +231,9 @@ fn is_timeout(error: &BackendError) -> bool {
     }
 }
 
-/// `ER_UNKNOWN_COM_ERROR`, with which a node that has lost its cluster refuses everything, and `ER_SERVER_SHUTDOWN`.
-const NOT_READY: [u16; 2] = [1047, 1053];
+/// `ER_UNKNOWN_COM_ERROR`, with which a node that has lost its cluster refuses everything, `ER_SERVER_SHUTDOWN`, and
+/// `ER_SERVER_OFFLINE_MODE`, which a member that was expelled may be in.
+const NOT_READY: [u16; 3] = [1047, 1053, 3032];
 
 #[cfg(test)]
 mod tests {
@@ -148,6 +253,8 @@ mod tests {
             BackendError::Server(ServerError { code, sqlstate: "HY000".to_owned(), message: String::new() })
         };
         assert_eq!(failure(&error(1045), &mut 2, 3), None);
-        assert!(matches!(failure(&error(1047), &mut 0, 3), Some(Word::Out(_))));
+        for code in NOT_READY {
+            assert!(matches!(failure(&error(code), &mut 0, 3), Some(Word::Out(_))), "{code}");
+        }
     }
 }

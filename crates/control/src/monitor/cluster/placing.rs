@@ -2,24 +2,27 @@
 //!
 //! The rows that come in are the configured ones. A node has one row for each hostgroup of its role, with the columns of
 //! the row that is configured there, or else of its row in the writer hostgroup, or else of any other. Rows that are not
-//! ONLINE are the operator's, and stay where they are.
+//! ONLINE are the operator's, and stay where they are. Nodes that were found have rows like configured ones.
 
 use std::collections::BTreeSet;
 
-use narrows_proxy::snapshot::{ClusterRow, HostgroupId, ServerRow, ServerStatus};
+use narrows_proxy::snapshot::{
+    AuroraRow, ClusterRow, HostgroupAttributesRow, HostgroupId, ServerRow, ServerStatus, ServersDefaults,
+};
 
 use super::Word;
 use super::decide::{Decision, Member, NodeRole, Seat};
+use super::roster::Found;
 use crate::monitor::plan::Address;
 
 /// The nodes of a cluster: the servers that have a row in one of its hostgroups that is not offline.
 pub fn members<'a>(
     rows: &[ServerRow],
     cluster: &ClusterRow,
+    found: &Found,
     word: impl Fn(&Address) -> Option<&'a Word>,
+    votes: impl Fn(&Address) -> usize,
 ) -> Vec<Member> {
-    let addresses: BTreeSet<Address> =
-        rows.iter().filter(|row| is_node(row, cluster)).map(Address::of).collect();
     let member = |address: Address| {
         let row = best_row(rows, cluster, &address)?;
         let is_barred = |row: &ServerRow| {
@@ -30,10 +33,50 @@ pub fn members<'a>(
             configured: role_of(row.hostgroup, cluster),
             may_write: !rows.iter().any(is_barred),
             word: word(&address).cloned(),
+            is_found: found.presence(&address).is_some(),
+            votes: votes(&address),
             address,
         })
     };
-    addresses.into_iter().filter_map(member).collect()
+    addresses(rows, cluster).into_iter().filter_map(member).collect()
+}
+
+/// The servers that have a row in one of the hostgroups of a cluster that is not offline.
+pub fn addresses(rows: &[ServerRow], cluster: &ClusterRow) -> BTreeSet<Address> {
+    rows.iter().filter(|row| is_node(row, cluster)).map(Address::of).collect()
+}
+
+/// Rows for nodes that were found: with the columns of a node that is configured, apart from what
+/// `mysql_hostgroup_attributes` has for such rows. Without any node that is configured, there are none.
+pub fn found_rows(
+    rows: &[ServerRow],
+    cluster: &ClusterRow,
+    (found, aurora): (&Found, Option<&AuroraRow>),
+    attributes: &[HostgroupAttributesRow],
+) -> Vec<ServerRow> {
+    let nodes = rows.iter().filter(|row| is_node(row, cluster));
+    let Some(template) = nodes.min_by_key(|row| role_of(row.hostgroup, cluster)) else { return Vec::new() };
+    let defaults = defaults(cluster, attributes);
+    let weight = defaults.weight.or(aurora.map(|row| row.new_reader_weight));
+    let row = |address: &Address| ServerRow {
+        hostgroup: cluster.offline_hostgroup,
+        hostname: address.hostname.clone(),
+        port: address.port,
+        weight: weight.unwrap_or(1),
+        max_connections: defaults.max_connections.unwrap_or(template.max_connections),
+        use_ssl: defaults.use_ssl.unwrap_or(template.use_ssl),
+        comment: "found by the monitor".to_owned(),
+        ..template.clone()
+    };
+    found.nodes().map(|(address, _)| row(address)).collect()
+}
+
+/// The columns of nodes that are found, as the reader hostgroup has them, or else the writer hostgroup.
+fn defaults(cluster: &ClusterRow, attributes: &[HostgroupAttributesRow]) -> ServersDefaults {
+    let of = |hostgroup| attributes.iter().find(|row| row.hostgroup == hostgroup);
+    let row = of(cluster.reader_hostgroup).or_else(|| of(cluster.writer_hostgroup));
+    // A row with an invalid value was left out.
+    row.and_then(|row| row.servers_defaults().ok()).unwrap_or_default()
 }
 
 /// Puts the nodes of a cluster where they belong. `rows` has them as configured; `others` also has the other servers, some
@@ -53,7 +96,9 @@ pub fn place(
             None => placed.push(row),
             Some(seat) if done.insert(address.clone()) => {
                 let wanted = hostgroups(seat.role, cluster).into_iter();
-                placed.extend(wanted.filter_map(|to| row_in(rows, cluster, &address, to)));
+                let here = wanted.filter_map(|to| row_in(rows, cluster, &address, to));
+                placed
+                    .extend(here.map(|row| ServerRow { status: status_in_place(seat.role, cluster), ..row }));
             }
             Some(_) => {}
         }
@@ -62,10 +107,15 @@ pub fn place(
 }
 
 /// Rows for nodes that are offline, in the hostgroups that they were in: what runs there finishes, or is cut off.
-pub fn remains(placed: &[ServerRow], cluster: &ClusterRow, decision: &Decision) -> Vec<ServerRow> {
+pub fn remains(
+    rows: &[ServerRow],
+    placed: &[ServerRow],
+    cluster: &ClusterRow,
+    decision: &Decision,
+) -> Vec<ServerRow> {
     let offline = decision.seats.iter().filter(|(_, seat)| !seat.role.serves() && seat.was.serves());
     let rows = offline.flat_map(|(address, seat)| {
-        let template = best_row(placed, cluster, address);
+        let template = best_row(rows, cluster, address);
         let wanted = hostgroups(seat.was, cluster).into_iter();
         let free = wanted
             .filter(|to| !placed.iter().any(|row| row.hostgroup == *to && Address::of(row) == *address));
@@ -74,6 +124,15 @@ pub fn remains(placed: &[ServerRow], cluster: &ClusterRow, decision: &Decision) 
         free.filter_map(row).collect::<Vec<_>>()
     });
     rows.collect()
+}
+
+/// The state of a row where it is placed: in a cluster without a hostgroup for nodes that are out of use, it says so.
+fn status_in_place(role: NodeRole, cluster: &ClusterRow) -> ServerStatus {
+    match role {
+        NodeRole::BackupWriter | NodeRole::OfflineSoft if cluster.shuns_in_place() => ServerStatus::Withheld,
+        NodeRole::Offline if cluster.shuns_in_place() => ServerStatus::Unreachable,
+        _ => ServerStatus::Online,
+    }
 }
 
 fn status(seat: &Seat) -> ServerStatus {
@@ -90,15 +149,16 @@ fn hostgroups(role: NodeRole, cluster: &ClusterRow) -> Vec<HostgroupId> {
         NodeRole::Reader => (cluster.reader_hostgroup, None),
         NodeRole::OfflineSoft | NodeRole::Offline => (cluster.offline_hostgroup, None),
     };
-    [Some(first), second].into_iter().flatten().collect()
+    [Some(first), second.filter(|second| *second != first)].into_iter().flatten().collect()
 }
 
 /// The role that a hostgroup stands for.
 fn role_of(hostgroup: HostgroupId, cluster: &ClusterRow) -> NodeRole {
     match hostgroup {
         _ if hostgroup == cluster.writer_hostgroup => NodeRole::Writer,
-        _ if hostgroup == cluster.backup_writer_hostgroup => NodeRole::BackupWriter,
+        // In a cluster with two hostgroups, it is that of backup writers, too.
         _ if hostgroup == cluster.reader_hostgroup => NodeRole::Reader,
+        _ if hostgroup == cluster.backup_writer_hostgroup => NodeRole::BackupWriter,
         _ => NodeRole::Offline,
     }
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::config::tables::SERVERS;
 use crate::monitor::finding::{Behind, MeasuredLag};
+use crate::monitor::rds_topology::{BlueGreen, Topology};
 use narrows_proxy::snapshot::Rows;
 
 const CHECK: CheckType = CheckType::ReadOnly;
@@ -142,4 +143,58 @@ fn what_is_no_longer_checked_is_forgotten() {
     assert_eq!((known.unreachable.len(), known.roles.len()), (1, 1));
     known.keep(&crate::monitor::plan::targets(&[row(20, "b")], &rows));
     assert!(known.unreachable.is_empty() && known.roles.is_empty());
+}
+
+/// A pair with `a`, whose table of RDS names these nodes.
+fn rds(known: &mut Known, rows: &Rows, members: &[&str], switchover: BlueGreen) {
+    let members = (!members.is_empty()).then(|| members.iter().map(|name| address(name)).collect());
+    known.learn(&Finding::Topology(address("a"), Topology { members, switchover }));
+    known.find_readers(rows, Instant::now());
+}
+
+fn shown(rows: &Rows, known: &Known) -> (Vec<String>, usize) {
+    let placement = Placement::with_readers(rows, known, false);
+    let rows = placement.with_states(known);
+    let place = |row: &ServerRow| format!("{}{} {}", row.hostname, row.hostgroup, row.status.name());
+    (rows.iter().map(place).collect(), placement.to_check().len())
+}
+
+#[test]
+fn readers_of_rds_are_checked_before_they_are_read_from_and_leave_when_nobody_names_them() {
+    let rows = Rows {
+        servers: vec![row(10, "a")],
+        replication_hostgroups: vec![pair("read_only")],
+        ..Rows::default()
+    };
+    let text =
+        |places: &[&str], checked: usize| (places.iter().map(|it| (*it).to_owned()).collect(), checked);
+    let mut known = Known::default();
+    rds(&mut known, &rows, &["a", "b"], BlueGreen::None);
+    assert_eq!(shown(&rows, &known), text(&["a10 ONLINE"], 2));
+    known.learn(&Finding::Role(address("b"), CHECK, Reader));
+    assert_eq!(shown(&rows, &known), text(&["a10 ONLINE", "b20 ONLINE"], 2));
+    // It becomes the writer.
+    known.learn(&Finding::Role(address("b"), CHECK, Writer));
+    known.learn(&Finding::Role(address("a"), CHECK, Reader));
+    assert_eq!(shown(&rows, &known), text(&["a20 ONLINE", "b10 ONLINE"], 2));
+    rds(&mut known, &rows, &["a"], BlueGreen::None);
+    assert_eq!(shown(&rows, &known).0[1], "b10 SHUNNED");
+    known.find_readers(&rows, Instant::now() + std::time::Duration::from_secs(60));
+    assert_eq!(shown(&rows, &known), text(&["a20 ONLINE"], 1));
+}
+
+#[test]
+fn nothing_is_written_to_a_server_whose_switchover_runs_and_it_is_read_from() {
+    let rows = Rows {
+        servers: vec![row(10, "a"), row(20, "a")],
+        replication_hostgroups: vec![pair("read_only")],
+        ..Rows::default()
+    };
+    let mut known = Known::default();
+    for (switchover, expected) in
+        [(BlueGreen::None, "ONLINE"), (BlueGreen::Runs, "SHUNNED"), (BlueGreen::Over, "ONLINE")]
+    {
+        rds(&mut known, &rows, &[], switchover);
+        assert_eq!(shown(&rows, &known).0, [format!("a10 {expected}"), "a20 ONLINE".to_owned()]);
+    }
 }

@@ -4,7 +4,7 @@
 mod exporter;
 mod native;
 mod own;
-mod page;
+pub(super) mod page;
 mod process;
 mod servers;
 
@@ -14,7 +14,7 @@ use narrows_proxy::server::Listening;
 use narrows_proxy::stats::{Take, wait};
 
 use super::sources::Sources;
-use super::{global, memory};
+use super::{global, memory, scheduler};
 use crate::variables::{VERSION, Value};
 use page::MetricKind::Gauge;
 use page::Page;
@@ -33,6 +33,7 @@ pub fn text(sources: &Sources<'_>) -> String {
     own::write_traces(&mut page, sources.runtime.query_log().traces());
     own::write_nodes(&mut page, sources);
     own::write_query_log(&mut page, sources);
+    scheduler::write(&mut page, sources.runtime);
     of_workers(&mut page, sources);
     own::write_left_out(&mut page);
     page.into_text()
@@ -56,6 +57,7 @@ fn of_workers(page: &mut Page, sources: &Sources<'_>) {
     servers::write_durations(page, &lines, &wait(observer.hostgroups()));
     servers::write_errors(page, wait(observer.errors(Take::Copy)));
     own::write_rules(page, &observer);
+    own::write_waits(page, &observer);
     let clients = wait(observer.clients());
     own::write_pins(page, &clients);
 

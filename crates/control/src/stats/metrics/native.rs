@@ -152,7 +152,7 @@ const SERIES: &[Series] = &[
     counter("proxysql_hostgroup_locked_queries_total", "hostgroup_locked_queries", "Always 0, see narrows_pins_total."),
     counter("proxysql_backend_lagging_during_query_total", "backend_lagging_during_query", "Always 0: lag does not end statements."),
     counter("proxysql_backend_offline_during_query_total", "backend_offline_during_query", "Always 0: a server that is taken offline ends its statements first."),
-    counter("proxysql_aws_aurora_replicas_skipped_during_query_total", "get_aws_aurora_replicas_skipped_during_query", "Always 0: Aurora is not monitored."),
+    counter("proxysql_aws_aurora_replicas_skipped_during_query_total", "get_aws_aurora_replicas_skipped_during_query", "Always 0: statements have no limit of lag."),
     counter("proxysql_gtid_consistent_queries_total", "GTID_consistent_queries", "Always 0: reads do not wait for GTIDs."),
     counter("proxysql_gtid_session_collected_total", "GTID_session_collected", "Always 0: reads do not wait for GTIDs."),
     counter("proxysql_queries_with_max_lag_total", "queries_with_max_lag_ms", "Always 0: statements have no limit of lag."),

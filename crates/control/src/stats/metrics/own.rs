@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use narrows_proxy::query_log::TraceFigures;
-use narrows_proxy::stats::{ClientLine, Counters, Observer, wait};
+use narrows_proxy::stats::{ClientLine, Counters, Observer, WaitingLine, wait};
 
 use super::page::MetricKind::{Counter, Gauge};
 use super::page::Page;
@@ -27,6 +27,22 @@ pub fn write_counters(page: &mut Page, counters: &Counters) {
     let mut metric = page.metric("narrows_hostgroup_unavailable_total", Counter, help);
     for ((hostgroup, cause), count) in &counters.unavailable {
         metric.value(&[("hostgroup", &hostgroup.to_string()), ("cause", cause)], count);
+    }
+    write_choices(page, counters);
+}
+
+/// Writes how often servers were chosen by their zone, and backups.
+fn write_choices(page: &mut Page, counters: &Counters) {
+    let is_backup = |chosen: &str| chosen == "backup";
+    let help = "Choices of a server in hostgroups with zones: own, or other than that of this Narrows.";
+    let mut metric = page.metric("narrows_hostgroup_zone_choices_total", Counter, help);
+    for ((hostgroup, zone), count) in counters.choices.iter().filter(|((_, it), _)| !is_backup(it)) {
+        metric.value(&[("hostgroup", &hostgroup.to_string()), ("zone", zone)], count);
+    }
+    let help = "How often a backup was chosen (backup_weight_threshold).";
+    let mut metric = page.metric("proxysql_mysql_hostgroup_backup_server_selected_total", Counter, help);
+    for ((hostgroup, _), count) in counters.choices.iter().filter(|((_, it), _)| is_backup(it)) {
+        metric.value(&[("hostgroup", &hostgroup.to_string())], count);
     }
 }
 
@@ -113,6 +129,32 @@ pub fn write_nodes(page: &mut Page, sources: &Sources<'_>) {
     let mut metric = page.metric("proxysql_servers_clients_status_last_seen_at", Gauge, help);
     for (uuid, hostname, port, seen) in sources.nodes.last_seen() {
         metric.value(&[("uuid", uuid), ("hostname", hostname), ("port", &port.to_string())], seen);
+    }
+}
+
+/// Writes who waits for a hostgroup, and which hostgroups are held.
+pub fn write_waits(page: &mut Page, observer: &Observer) {
+    let lines = wait(observer.waiting());
+    type Figure = fn(&WaitingLine) -> String;
+    let metrics: [(&str, &str, Figure); 4] = [
+        ("narrows_hostgroup_waiting", "Clients that wait for a server of a hostgroup.", |line| {
+            line.clients.to_string()
+        }),
+        ("narrows_hostgroup_waiting_bytes", "Bytes of the statements of those who wait.", |line| {
+            line.bytes.to_string()
+        }),
+        ("narrows_hostgroup_longest_wait_seconds", "How long the first of them has waited.", |line| {
+            (line.longest_ms as f64 / 1_000.0).to_string()
+        }),
+        ("narrows_hostgroup_held_seconds", "For how long a hostgroup is still held; 0: it is not.", |line| {
+            (line.held_ms.unwrap_or(0) as f64 / 1_000.0).to_string()
+        }),
+    ];
+    for (name, help, figure) in metrics {
+        let mut metric = page.metric(name, Gauge, help);
+        for line in &lines {
+            metric.value(&[("hostgroup", &line.hostgroup.to_string())], figure(line));
+        }
     }
 }
 

@@ -44,7 +44,7 @@ const CONNECTIONS: &str = "Connections to a server that are idle, and in use.";
 pub fn state(status: ServerStatus) -> u64 {
     match status {
         ServerStatus::Online => 1,
-        ServerStatus::Shunned | ServerStatus::Unreachable => 2,
+        ServerStatus::Shunned | ServerStatus::Unreachable | ServerStatus::Withheld => 2,
         ServerStatus::OfflineSoft | ServerStatus::Leaving => 3,
         ServerStatus::OfflineHard | ServerStatus::Gone => 4,
         ServerStatus::ShunnedReplicationLag => 5,

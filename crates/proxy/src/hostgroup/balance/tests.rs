@@ -179,7 +179,7 @@ fn a_server_that_has_come_back_gets_its_share_little_by_little() {
             .into_iter()
             .map(|age_ms| {
                 let ready = |server: &Server| match server.row.hostname.as_str() {
-                    "b" => readiness(Duration::from_millis(age_ms)),
+                    "b" => readiness(Duration::from_millis(age_ms), Duration::from_secs(10)),
                     _ => READY,
                 };
                 let next = |_| round.next(balance, servers.iter(), |_| true, ready, |_| IDLE).unwrap();

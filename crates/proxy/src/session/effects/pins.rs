@@ -34,6 +34,11 @@ struct Named {
 }
 
 impl Pins {
+    /// Those of a connection on which a transaction was begun.
+    pub(in super::super) fn of_transaction() -> Pins {
+        Pins { reasons: PinReason::TRANSACTION, ..Pins::default() }
+    }
+
     /// The reasons.
     pub fn reasons(&self) -> PinReason {
         self.reasons

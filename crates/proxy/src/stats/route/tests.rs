@@ -60,6 +60,7 @@ fn route_with(snapshot: &Snapshot, statement: &str, lines: &[ServerLine]) -> Exp
 fn line(hostname: &str, failure: Option<ServerFailure>) -> ServerLine {
     ServerLine {
         timing: ServerTiming::default(),
+        place: String::new(),
         hostgroup: HostgroupId(1),
         hostname: hostname.to_owned(),
         port: 3306,

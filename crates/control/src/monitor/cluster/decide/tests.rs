@@ -34,6 +34,8 @@ impl Story {
             configured: NodeRole::Writer,
             may_write: true,
             word: None,
+            is_found: false,
+            votes: 0,
         };
         Story {
             max_writers,
@@ -351,4 +353,52 @@ fn a_node_that_refuses_the_monitor_does_not_keep_the_others_from_keeping_their_r
     story.says("a", Word::Writes).says("b", Word::Writes).after(60);
     story.says("a", out()).says("a", Word::Writes);
     assert_eq!((story.writers(), story.with(NodeRole::BackupWriter)), ("b".to_owned(), "ac".to_owned()));
+}
+
+#[test]
+fn a_node_that_was_found_gets_a_role_when_it_has_been_heard_and_displaces_nobody() {
+    let mut story = Story::new(1, [1, 1, 1]);
+    let found = Member {
+        address: address("0"),
+        weight: 99,
+        configured: NodeRole::Offline,
+        is_found: true,
+        ..story.members[0].clone()
+    };
+    story.members.push(found);
+    story.decide();
+    assert_eq!((story.writers(), story.with(NodeRole::Offline)), ("a".to_owned(), "0".to_owned()));
+    for name in ["a", "b", "c"] {
+        story.says(name, Word::Writes);
+    }
+    assert!(story.decision.is_settled, "nobody waits for it");
+    story.says("0", Word::Writes);
+    assert_eq!((story.writers(), story.with(NodeRole::BackupWriter)), ("a".to_owned(), "0bc".to_owned()));
+    story.says("a", out()).says("b", out()).says("c", out());
+    assert_eq!(story.writers(), "0");
+}
+
+#[test]
+fn of_several_that_can_be_written_to_the_one_that_most_nodes_name_is_the_writer() {
+    let reads = || Word::Reads("innodb_read_only is ON".to_owned());
+    let mut story = Story::healthy(1);
+    story.says("b", reads()).says("c", reads());
+    story.member("a").votes = 3;
+    story.decide();
+    assert_eq!(story.writers(), "a");
+    // The old writer still says that it can be written to, but the others name another one.
+    story.says("b", Word::Writes);
+    assert_eq!(story.writers(), "a", "they name it");
+    (story.member("a").votes, story.member("b").votes) = (1, 1);
+    story.decide();
+    assert_eq!(story.writers(), "a", "as many name the one that it is");
+    (story.member("a").votes, story.member("b").votes) = (1, 2);
+    story.decide();
+    assert_eq!(story.writers(), "b");
+    // A late answer does not move it back.
+    (story.member("a").votes, story.member("b").votes) = (1, 1);
+    story.decide();
+    assert_eq!(story.writers(), "b");
+    story.says("a", reads());
+    assert_eq!((story.writers(), story.changed), ("b".to_owned(), 1));
 }

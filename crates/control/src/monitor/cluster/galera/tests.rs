@@ -52,6 +52,25 @@ fn a_synced_node_of_either_family_may_be_written_to() {
     assert_eq!(with(&PERCONA, &[], 0), Word::Writes);
 }
 
+#[test]
+fn a_node_with_a_majority_has_a_view_with_a_number() {
+    let view = |status, conf_id| {
+        let rows = [
+            ("WSREP_CLUSTER_STATUS", status),
+            ("WSREP_CLUSTER_CONF_ID", conf_id),
+            ("WSREP_CLUSTER_SIZE", "3"),
+            ("WSREP_CLUSTER_STATE_UUID", "3c8f9a52"),
+        ];
+        let mut galera = Galera::default();
+        galera.take(&answer(&rows), None);
+        galera.view()
+    };
+    let expected = View { history: "3c8f9a52".to_owned(), number: 17, size: 3 };
+    assert_eq!(view("Primary", "17"), Some(expected));
+    assert_eq!(view("non-Primary", "18446744073709551615"), None);
+    assert_eq!(view("Primary", ""), None);
+}
+
 /// What differs from a healthy node, `max_transactions_behind`, the class of the word, and a part of the reason.
 type Case = (&'static [(&'static str, &'static str)], u32, &'static str, &'static str);
 
@@ -108,7 +127,42 @@ fn a_server_without_a_cluster_is_no_node() {
 #[test]
 fn a_result_has_the_columns_of_the_log() {
     let state = NodeState::of(&answer(&PERCONA));
-    let (yes, no) = (LogCell::Text("YES"), LogCell::Text("NO"));
-    assert_eq!(state.cells(), [yes, no, LogCell::Integer(0), LogCell::Integer(4), no, no, no, no]);
+    let (yes, no) = (|| LogCell::Text("YES"), || LogCell::Text("NO"));
+    let expected = [yes(), no(), LogCell::Integer(0), LogCell::Integer(4), no(), no(), no(), no()];
+    assert_eq!(state.cells(), expected);
     assert_eq!(CHECK.values.len(), state.cells().len());
+}
+
+#[test]
+fn a_node_names_the_others_and_its_place_among_them() {
+    let named = |addresses: &str, own: Option<usize>| {
+        let mut refused = Vec::new();
+        let roster =
+            Named { addresses: addresses.to_owned(), own }.roster(|text| refused.push(text.to_owned()));
+        let names: Vec<String> = roster.members.into_iter().flatten().map(|it| it.to_string()).collect();
+        (names.join(" "), roster.own.map(|it| it.to_string()).unwrap_or_default(), refused.join(" "))
+    };
+    let text = |a: &str, b: &str, c: &str| (a.to_owned(), b.to_owned(), c.to_owned());
+    assert_eq!(named("10.0.0.1:3306,db2:3307", Some(1)), text("10.0.0.1:3306 db2:3307", "db2:3307", ""));
+    // An arbitrator has no address; a container may not know its own.
+    assert_eq!(named("db1:3306,,AUTO", Some(2)), text("db1:3306", "", "AUTO"));
+    assert_eq!(named("", Some(0)), text("", "", ""));
+    assert_eq!(named("[fd00::1]:3306", None), text("[fd00::1]:3306", "", ""));
+}
+
+#[test]
+fn the_names_of_others_are_only_asked_for_if_they_are_wanted() {
+    let settings =
+        |galera_autodiscovery| MonitorSettings { galera_autodiscovery, ..MonitorSettings::default() };
+    let mut source = Galera::default();
+    assert!(!source.question(&settings(false)).contains("incoming"));
+    assert!(source.question(&settings(true)).contains("wsrep_incoming_addresses"));
+    let id = super::super::ClusterId {
+        kind: ClusterKind::Galera,
+        writers: narrows_proxy::snapshot::HostgroupId(1),
+    };
+    let node = NodeOf { id, most_behind: 0, aurora: None };
+    let address = Address { hostname: "a".to_owned(), port: 1 };
+    assert_eq!(source.roster(&node, &address, &settings(true)).members, None, "it says nothing");
+    assert_eq!(source.roster(&node, &address, &settings(false)).members, Some(BTreeSet::new()), "all leave");
 }

@@ -91,7 +91,7 @@ fn what_an_offline_node_leaves_behind_finishes_or_is_cut_off() {
     let (decision, cluster) = (decision(&roles), cluster(1));
     let placed = place(rows.to_vec(), &rows, &cluster, &decision);
     assert_eq!(places(&placed), ["a40 ONLINE", "b40 ONLINE", "c40 ONLINE"]);
-    let left = remains(&placed, &cluster, &decision);
+    let left = remains(&rows, &placed, &cluster, &decision);
     let expected = ["a10 OFFLINE_SOFT", "a30 OFFLINE_SOFT", "b20 OFFLINE_HARD", "b30 OFFLINE_HARD"];
     assert_eq!(places(&left), expected);
 }
@@ -99,7 +99,7 @@ fn what_an_offline_node_leaves_behind_finishes_or_is_cut_off() {
 #[test]
 fn rows_that_the_operator_has_taken_out_of_use_stay_as_they_are() {
     let soft = ServerRow { status: ServerStatus::OfflineSoft, ..row(10, "a") };
-    let members = |rows: &[ServerRow]| members(rows, &cluster(0), |_| None);
+    let members = |rows: &[ServerRow]| members(rows, &cluster(0), &Found::default(), |_| None, |_| 0);
     assert_eq!(members(std::slice::from_ref(&soft)).len(), 0);
     let rows = [soft.clone(), row(30, "a")];
     let of_a = members(&rows);
@@ -116,6 +116,7 @@ fn rows_that_the_operator_has_taken_out_of_use_stay_as_they_are() {
 #[test]
 fn the_hostgroup_that_a_node_is_configured_in_is_its_role_until_it_is_heard() {
     let rows = [row(10, "a"), row(20, "b"), row(30, "c"), row(40, "d"), row(30, "a")];
-    let roles: Vec<NodeRole> = members(&rows, &cluster(0), |_| None).iter().map(|it| it.configured).collect();
+    let members = members(&rows, &cluster(0), &Found::default(), |_| None, |_| 0);
+    let roles: Vec<NodeRole> = members.iter().map(|it| it.configured).collect();
     assert_eq!(roles, [NodeRole::Writer, NodeRole::BackupWriter, NodeRole::Reader, NodeRole::Offline]);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use narrows_proxy::snapshot::ClusterRow;
+use narrows_proxy::snapshot::{AuroraRow, ClusterRow};
 
 use super::*;
 use crate::config::tables::SERVERS;
@@ -134,4 +134,129 @@ fn two_hundred_clusters_of_five_nodes_are_decided_in_no_time() {
     assert_eq!(seats.place(&rows.servers, &rows).len(), 1_000);
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     println!("{:?}", begun.elapsed());
+}
+
+const AURORA: ClusterId = ClusterId { kind: ClusterKind::Aurora, writers: HostgroupId(10) };
+
+/// A cluster of Aurora, of which only `db1` is configured.
+fn aurora_rows() -> Rows {
+    let [writers, readers] = [HostgroupId(10), HostgroupId(20)];
+    let cluster = ClusterRow {
+        writer_hostgroup: writers,
+        backup_writer_hostgroup: readers,
+        reader_hostgroup: readers,
+        offline_hostgroup: readers,
+        active: true,
+        max_writers: 1,
+        ..ClusterRow::default()
+    };
+    let domain_name = ".x".to_owned();
+    let row =
+        AuroraRow { cluster, aurora_port: 3306, domain_name, new_reader_weight: 7, ..AuroraRow::default() };
+    let server = ServerRow { max_connections: 50, use_ssl: true, ..row_of("db1.x") };
+    Rows { servers: vec![server], aurora_hostgroups: vec![row], ..Rows::default() }
+}
+
+fn row_of(hostname: &str) -> ServerRow {
+    row(10, hostname)
+}
+
+/// A node of that cluster says that it can be written to or not, and who the writer is.
+fn aurora_says(known: &mut Known, node: &str, word: Word, writer: Option<&str>, members: &[&str]) {
+    let roster = Roster {
+        members: Some(members.iter().map(|name| address(name)).collect()),
+        own: Some(address(node)),
+        writer: writer.map(address),
+    };
+    known.learn(&Finding::Roster(address(node), AURORA, roster));
+    known.learn(&Finding::Node(address(node), AURORA, word));
+}
+
+fn reads() -> Word {
+    Word::Reads("innodb_read_only is ON".to_owned())
+}
+
+#[test]
+fn a_node_of_aurora_is_found_checked_and_then_read_from_and_leaves_when_nobody_names_it() {
+    let (rows, mut known) = (aurora_rows(), Known::default());
+    let mut placement = Placement::new(&rows.servers, &[], &known, false);
+    let start = Instant::now();
+    aurora_says(&mut known, "db1.x", Word::Writes, Some("db1.x"), &["db1.x", "db2.x"]);
+    placement.seat(&mut known, &rows, start);
+    let shown = |placement: &Placement, known: &Known| places(&placement.with_states(known));
+    assert_eq!(shown(&placement, &known), ["db1.x10 ONLINE", "db2.x20 SHUNNED"]);
+    let found = placement.to_check().into_iter().find(|row| row.hostname == "db2.x").unwrap();
+    assert_eq!((found.weight, found.max_connections, found.use_ssl), (7, 50, true));
+    aurora_says(&mut known, "db2.x", reads(), Some("db1.x"), &["db1.x", "db2.x"]);
+    placement.seat(&mut known, &rows, start);
+    assert_eq!(shown(&placement, &known), ["db1.x10 ONLINE", "db2.x20 ONLINE"]);
+    // The next process knows it, too.
+    let mut read = Known::from_json(&known.to_json());
+    let mut next = Placement::new(&rows.servers, &[], &read, false);
+    next.seat(&mut read, &rows, start);
+    assert_eq!(shown(&next, &read), ["db1.x10 ONLINE", "db2.x20 ONLINE"]);
+    for node in ["db1.x", "db2.x"] {
+        let word = if node == "db1.x" { Word::Writes } else { reads() };
+        aurora_says(&mut known, node, word, Some("db1.x"), &["db1.x"]);
+    }
+    placement.seat(&mut known, &rows, start);
+    assert_eq!(shown(&placement, &known), ["db1.x10 ONLINE", "db2.x20 SHUNNED"]);
+    assert!(!known.seats.is_due(start) && known.seats.is_due(start + Duration::from_secs(60)));
+    placement.seat(&mut known, &rows, start + Duration::from_secs(60));
+    assert_eq!(shown(&placement, &known), ["db1.x10 ONLINE"]);
+}
+
+#[test]
+fn a_failover_of_aurora_leaves_nothing_to_write_to_on_the_old_writer() {
+    let (rows, mut known) = (aurora_rows(), Known::default());
+    let rows = Rows { servers: vec![row(10, "db1.x"), row(20, "db2.x")], ..rows };
+    let mut placement = Placement::new(&rows.servers, &[], &known, false);
+    let both = ["db1.x", "db2.x"];
+    aurora_says(&mut known, "db1.x", Word::Writes, Some("db1.x"), &both);
+    aurora_says(&mut known, "db2.x", reads(), Some("db1.x"), &both);
+    placement.seat(&mut known, &rows, Instant::now());
+    let mut shown = |known: &mut Known| {
+        placement.seat(known, &rows, Instant::now());
+        places(&placement.with_states(known))
+    };
+    assert_eq!(shown(&mut known), ["db1.x10 ONLINE", "db2.x20 ONLINE"]);
+    // Both tables are old: the nodes know better.
+    aurora_says(&mut known, "db1.x", reads(), Some("db1.x"), &both);
+    assert_eq!(shown(&mut known), ["db1.x20 ONLINE", "db2.x20 ONLINE"], "nobody is written to");
+    aurora_says(&mut known, "db2.x", Word::Writes, Some("db1.x"), &both);
+    assert_eq!(shown(&mut known), ["db1.x20 ONLINE", "db2.x10 ONLINE"]);
+    // A late answer of the old writer, which counts for itself: as many name each.
+    aurora_says(&mut known, "db2.x", Word::Writes, Some("db2.x"), &both);
+    aurora_says(&mut known, "db1.x", Word::Writes, Some("db1.x"), &both);
+    assert_eq!(shown(&mut known), ["db1.x20 SHUNNED", "db2.x10 ONLINE"]);
+}
+
+#[test]
+fn a_writer_that_the_others_have_excluded_is_offline_while_it_is_silent() {
+    let (rows, mut known) = (rows(), Known::default());
+    let mut placement = Placement::new(&rows.servers, &[], &known, false);
+    let now = Instant::now();
+    let view = |number, size| Some(View { history: "h".to_owned(), number, size });
+    let address = |hostname: &str| Address { hostname: hostname.to_owned(), port: 3306 };
+    for hostname in ["a", "b"] {
+        known.learn(&Finding::Node(address(hostname), GALERA, Word::Writes));
+        known.learn(&Finding::View(address(hostname), GALERA, view(3, 2)));
+    }
+    placement.seat(&mut known, &rows, now);
+    assert_eq!(known.seats.of("a", 3306).next().map(|(_, seat)| seat.role), Some(NodeRole::Writer));
+    // Nothing is heard of a any more, and b is alone.
+    assert!(known.learn(&Finding::View(address("b"), GALERA, view(4, 1))));
+    let changed = placement.seat(&mut known, &rows, now);
+    let role = |event: &Event| match event {
+        Event::Role(_, change) => Some((change.address.hostname.clone(), change.to)),
+        Event::Arrival(..) | Event::TooMany(..) => None,
+    };
+    let changed: Vec<_> = changed.iter().filter_map(role).collect();
+    assert_eq!(changed, [("a".to_owned(), NodeRole::Offline), ("b".to_owned(), NodeRole::Writer)]);
+    // It has joined again.
+    for hostname in ["a", "b"] {
+        known.learn(&Finding::View(address(hostname), GALERA, view(5, 2)));
+    }
+    placement.seat(&mut known, &rows, now);
+    assert_eq!(known.seats.of("a", 3306).next().map(|(_, seat)| seat.role), Some(NodeRole::BackupWriter));
 }
