@@ -12,6 +12,8 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, bail};
 use rustix::process::{Resource, Signal, getppid, getrlimit, set_parent_process_death_signal, setrlimit};
 
+use crate::signals;
+
 /// Becomes the program, whose end is that of the process `scheduler`. It only returns if there is no such program: with
 /// the exit status that a shell would have.
 ///
@@ -26,6 +28,7 @@ pub fn run(scheduler: u32, line: &[OsString]) -> anyhow::Result<ExitCode> {
     }
     close_inherited();
     lower_open_files_limit();
+    signals::unblock_all();
     let error = Command::new(program).args(arguments).exec();
     eprintln!("narrows: {}: {error}", program.display());
     Ok(ExitCode::from(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE }))

@@ -127,6 +127,12 @@ impl ReceivedSignal {
     }
 }
 
+/// Lets all signals through, for a program that this process becomes: it would inherit those that are blocked here.
+pub fn unblock_all() {
+    // SAFETY: the set is filled in before it is read.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &set(&[]), std::ptr::null_mut()) };
+}
+
 fn set(signals: &[c_int]) -> libc::sigset_t {
     // SAFETY: the set is emptied before anything is added to it.
     unsafe {

@@ -74,6 +74,21 @@ fn programs_inherit_no_descriptors_and_an_ordinary_environment() {
 }
 
 #[test]
+fn programs_get_the_signals_that_end_them() {
+    for config in [NarrowsConfig::new(), NarrowsConfig::new().supervised()] {
+        let narrows = Narrows::start(BINARY, &config);
+        let mut admin = narrows.admin();
+        // A shell would change its own mask.
+        let insert = "INSERT INTO scheduler (id, interval_ms, filename, arg1, arg2) \
+                      VALUES (1, 100, '/bin/grep', 'SigBlk', '/proc/self/status')";
+        run(&mut admin, &[insert, "LOAD SCHEDULER TO RUNTIME"]);
+        wait_for_figures(&mut admin, "last_exit = '0'");
+        let output = rows(&mut admin, "SELECT last_output FROM runtime_scheduler_runs").remove(0);
+        assert_eq!(output.trim(), "SigBlk:\t0000000000000000");
+    }
+}
+
+#[test]
 fn everything_that_is_open_in_the_process_is_closed_by_exec() {
     // Otherwise its descriptors could not be looked at by other users than root.
     let config = NarrowsConfig::new().supervised().environment("NARROWS_CORE_FILES", "1");

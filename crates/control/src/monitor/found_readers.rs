@@ -44,7 +44,7 @@ impl FoundReaders {
         let mut all = BTreeMap::new();
         for pair in &rows.replication_hostgroups {
             let before = self.found.remove(&pair.writer_hostgroup).unwrap_or_default();
-            let configured: BTreeSet<Address> = of_pair(rows, pair).map(Address::of).collect();
+            let configured: BTreeSet<Address> = all_of_pair(rows, pair).map(Address::of).collect();
             let speaks = |(address, _): &(&Address, &Topology)| {
                 configured.contains(*address) || before.presence(address).is_some()
             };
@@ -111,6 +111,11 @@ impl FoundReaders {
 
 /// The servers of a pair that are in use.
 fn of_pair<'a>(rows: &'a Rows, pair: &ReplicationHostgroupRow) -> impl Iterator<Item = &'a ServerRow> {
+    all_of_pair(rows, pair).filter(|row| row.status == ServerStatus::Online)
+}
+
+/// The servers of a pair, also those that the operator has taken out of use: they are not to be found.
+fn all_of_pair<'a>(rows: &'a Rows, pair: &ReplicationHostgroupRow) -> impl Iterator<Item = &'a ServerRow> {
     let both = [pair.writer_hostgroup, pair.reader_hostgroup];
-    rows.servers.iter().filter(move |row| row.status == ServerStatus::Online && both.contains(&row.hostgroup))
+    rows.servers.iter().filter(move |row| both.contains(&row.hostgroup))
 }

@@ -95,12 +95,14 @@ impl Resolver {
         let now = Instant::now();
         let is_due = |name: &&String| self.known.borrow().get(*name).is_none_or(|known| known.due <= now);
         let due: Vec<String> = self.wanted.borrow().iter().filter(is_due).cloned().collect();
-        let places = Rc::new(Semaphore::new(1 + due.len() / settings.queue.max(1)));
+        let places = Rc::new(Semaphore::new(AT_ONCE.max(1 + due.len() / settings.queue.max(1))));
         let resolve = |name| {
             let (resolver, places) = (Rc::clone(self), Rc::clone(&places));
             spawn_local(async move {
                 let _place = places.acquire().await;
                 resolver.resolve(name, settings).await;
+                // Others may take long.
+                resolver.tell();
             })
         };
         let running: Vec<_> = due.into_iter().map(resolve).collect();
@@ -149,6 +151,9 @@ impl Resolver {
 fn set(addresses: &[IpAddr]) -> BTreeSet<IpAddr> {
     addresses.iter().copied().collect()
 }
+
+/// How many names are resolved at a time, at least: one that nobody answers for must not hold up the others.
+const AT_ONCE: usize = 8;
 
 /// A resolver that does not answer within this time counts as failed.
 const LONGEST: Duration = Duration::from_secs(10);

@@ -64,13 +64,12 @@ fn runs_a_program_at_its_interval_with_its_arguments_and_without_a_shell() {
     let folder = fixture.folder.path().canonicalize().unwrap();
     assert_eq!(last.output, format!("first|two words|{}\n", folder.display()));
     assert_eq!((last.end.as_str(), last.dropped), ("exit status 3", 0));
-    assert_eq!(figures.skipped, 0);
 }
 
 #[test]
 fn what_still_runs_is_not_started_again() {
     let fixture = Fixture::new();
-    fixture.follow(vec![fixture.job(1, "echo x >> runs; sleep 0.35")]);
+    fixture.follow(vec![fixture.job(1, "echo x >> runs; sleep 2")]);
     let figures = fixture.until(1, |figures| figures.skipped >= 2);
     assert_eq!((figures.runs, fixture.read("runs").as_str()), (1, "x\n"));
     let figures = fixture.until(1, |figures| figures.runs >= 2);

@@ -188,11 +188,13 @@ impl Dialect {
                 ("SYSTEM_VARIABLES_ADMIN", &["SUPER"]),
                 ("REPLICATION_SLAVE_ADMIN", &["SUPER"]),
                 ("REPLICATION CLIENT", &["SUPER"]),
+                ("RELOAD", &[]),
             ],
             Dialect::MariaDb => &[
                 ("READ_ONLY ADMIN", &["SUPER", "READ ONLY ADMIN"]),
                 ("REPLICATION SLAVE ADMIN", &["SUPER", "REPLICATION REPLICA ADMIN"]),
                 ("SLAVE MONITOR", &["SUPER", "REPLICA MONITOR"]),
+                ("RELOAD", &[]),
             ],
         };
         let global: Vec<String> = grants.iter().map(|grant| grant.to_ascii_uppercase()).collect();
@@ -281,12 +283,14 @@ mod tests {
             dialect.missing_privileges(&grants.iter().map(|grant| (*grant).to_owned()).collect::<Vec<_>>())
         };
         let usage = "GRANT USAGE ON *.* TO `monitor`@`%`";
-        let mysql = ["SYSTEM_VARIABLES_ADMIN", "REPLICATION_SLAVE_ADMIN", "REPLICATION CLIENT"];
+        let mysql = ["SYSTEM_VARIABLES_ADMIN", "REPLICATION_SLAVE_ADMIN", "REPLICATION CLIENT", "RELOAD"];
         assert_eq!(missing(Dialect::MySql, &[usage]), mysql);
         let some = "GRANT REPLICATION CLIENT ON *.* TO `monitor`@`%`";
         let more = "GRANT SYSTEM_VARIABLES_ADMIN,REPLICATION_SLAVE_ADMIN ON *.* TO `monitor`@`%`";
-        assert_eq!(missing(Dialect::MySql, &[some]), &mysql[..2]);
-        assert!(missing(Dialect::MySql, &[some, more]).is_empty());
+        let reload = "GRANT RELOAD ON *.* TO `monitor`@`%`";
+        assert_eq!(missing(Dialect::MySql, &[some, reload]), &mysql[..2]);
+        assert_eq!(missing(Dialect::MySql, &[some, more]), ["RELOAD"]);
+        assert!(missing(Dialect::MySql, &[some, more, reload]).is_empty());
         assert!(missing(Dialect::MySql, &[usage, "GRANT `role`@`%` TO `monitor`@`%`"]).is_empty());
         assert!(
             missing(Dialect::MariaDb, &["GRANT ALL PRIVILEGES ON *.* TO `m`@`%` WITH GRANT OPTION"])
@@ -297,7 +301,7 @@ mod tests {
                 Dialect::MariaDb,
                 &["GRANT SLAVE MONITOR ON *.* TO `m`@`%`", "GRANT ALL PRIVILEGES ON `a`.* TO `m`@`%`"]
             ),
-            ["READ_ONLY ADMIN", "REPLICATION SLAVE ADMIN"]
+            ["READ_ONLY ADMIN", "REPLICATION SLAVE ADMIN", "RELOAD"]
         );
     }
 }

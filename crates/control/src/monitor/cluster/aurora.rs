@@ -250,7 +250,7 @@ fn is_endpoint(hostname: &str) -> bool {
 
 /// Whether a text can be the first part of a host name.
 fn is_server_id(text: &str) -> bool {
-    text.len() <= 63 && is_host_name(text)
+    text.len() <= 63 && is_host_name(text) && !text.contains(':')
 }
 
 /// A number of a table, as a whole one: 16.3 ms are 17.

@@ -8,7 +8,9 @@
 //!    writer too.
 //! 4. A node that is reluctant to be written to is a writer only if there is no other one.
 //! 5. If nodes name a writer, the one that most of them name goes before others that say that they can be written to.
-//! 6. Until every node has been heard once, the first ones to answer have no advantage over the others. The same is true
+//! 6. A writer that has never been heard, because it refuses the checks, is one only if no other node can be, once the
+//!    others have waited for [`HEARD_WITHIN`].
+//! 7. Until every node has been heard once, the first ones to answer have no advantage over the others. The same is true
 //!    after an operator has changed weights: that is how a writer is chosen by hand, also one that has just come back.
 
 use std::cmp::Reverse;
@@ -108,6 +110,10 @@ pub struct Change {
     pub why: String,
 }
 
+/// How long the others wait for a node that is a writer and has not been heard: the default interval of checks, and three
+/// checks that time out. After this, only a check that the server refuses can be the reason.
+pub const HEARD_WITHIN: Duration = Duration::from_secs(20);
+
 /// How long a node that has come back must be fit before it joins other writers.
 pub const STEADY: Duration = Duration::from_secs(60);
 
@@ -143,12 +149,14 @@ pub fn decide(max_writers: usize, members: &[Member], before: &Decision, now: In
     let is_told = members
         .iter()
         .any(|member| before.seats.get(&member.address).is_some_and(|seat| seat.weight != member.weight));
-    let mut candidates: Vec<Candidate<'_>> = members
-        .iter()
-        .filter_map(|member| {
-            Candidate::of(member, before.seats.get(&member.address), is_told, before.is_settled, now)
-        })
-        .collect();
+    let common = Common {
+        is_told,
+        is_settled: before.is_settled,
+        is_overdue: before.begun.is_some_and(|begun| now >= begun + HEARD_WITHIN),
+        now,
+    };
+    let of_member = |member| Candidate::of(member, before.seats.get(&member.address), common);
+    let mut candidates: Vec<Candidate<'_>> = members.iter().filter_map(of_member).collect();
     candidates.sort_by_key(Candidate::order);
     let mut writers: BTreeSet<&Address> = BTreeSet::new();
     for candidate in &candidates {
@@ -161,9 +169,11 @@ pub fn decide(max_writers: usize, members: &[Member], before: &Decision, now: In
         _ => None,
     };
     let has_room = writers.len() < max_writers;
-    let again = candidates.iter().filter_map(waits_until).min().filter(|_| has_room);
+    let returns = candidates.iter().filter_map(waits_until).min().filter(|_| has_room);
     let is_heard = members.iter().any(|member| member.word.is_some());
     let begun = before.begun.or(is_heard.then_some(now));
+    let overdue = begun.map(|begun| begun + HEARD_WITHIN).filter(|at| now < *at && has_unheard(members));
+    let again = returns.into_iter().chain(overdue).min();
     let election = Election { max_writers, members, before, writers, now };
     Decision {
         seats: members.iter().map(|member| (member.address.clone(), election.seat(member))).collect(),
@@ -173,10 +183,15 @@ pub fn decide(max_writers: usize, members: &[Member], before: &Decision, now: In
     }
 }
 
+/// Whether a node that is configured has not been heard.
+fn has_unheard(members: &[Member]) -> bool {
+    members.iter().any(|member| member.word.is_none() && !member.is_found)
+}
+
 /// Whether every node has been heard. One that refuses the monitor's account never is, so the others wait for a while only.
 fn is_settled(members: &[Member], begun: Option<Instant>, now: Instant) -> bool {
-    let all = !members.is_empty() && members.iter().all(|member| member.word.is_some() || member.is_found);
-    all || begun.is_some_and(|begun| now >= begun + STEADY)
+    let all = !members.is_empty() && !has_unheard(members);
+    all || begun.is_some_and(|begun| now >= begun + HEARD_WITHIN)
 }
 
 /// The nodes whose role differs. A node that was not there before has not changed.
@@ -191,6 +206,18 @@ pub fn changes(before: &Decision, after: &Decision) -> Vec<Change> {
         })
     });
     changed.collect()
+}
+
+/// What is common to all nodes when a decision is made.
+#[derive(Debug, Clone, Copy)]
+struct Common {
+    /// The operator has changed weights.
+    is_told: bool,
+    /// As in [`Decision::is_settled`].
+    is_settled: bool,
+    /// A node that has not been heard could have been.
+    is_overdue: bool,
+    now: Instant,
 }
 
 /// A node that could be a writer.
@@ -219,9 +246,7 @@ impl<'a> Candidate<'a> {
     fn of(
         member: &'a Member,
         seat: Option<&Seat>,
-        is_told: bool,
-        is_settled: bool,
-        now: Instant,
+        Common { is_told, is_settled, is_overdue, now }: Common,
     ) -> Option<Candidate<'a>> {
         if !member.may_write {
             return None;
@@ -237,6 +262,7 @@ impl<'a> Candidate<'a> {
             Some(Word::Reluctant(_) | Word::Late(_)) => Rank::Reluctant,
             Some(_) => return None,
             None => match seat.map_or(member.configured, |seat| seat.role) {
+                NodeRole::Writer if is_overdue && is_unheard(seat) => Rank::Unheard,
                 NodeRole::Writer => Rank::Fit,
                 NodeRole::BackupWriter if is_settled => Rank::Unheard,
                 NodeRole::BackupWriter => Rank::Fit,
@@ -256,6 +282,11 @@ impl<'a> Candidate<'a> {
         let Member { address, weight, votes, .. } = self.member;
         (class, Reverse(*votes), !self.holds, Reverse(*weight), address.hostname.clone(), address.port)
     }
+}
+
+/// Whether nothing was ever heard of a node with this seat.
+fn is_unheard(seat: Option<&Seat>) -> bool {
+    seat.is_none_or(|seat| seat.fitness == Fitness::Unheard)
 }
 
 /// Whether a node can be written to, and since when if it could not before.
@@ -341,7 +372,8 @@ impl Election<'_> {
                     | Word::Leaving(why)
                     | Word::Out(why),
                 ) => format!("{} no longer is: {why}", other.address),
-                Some(Word::Writes) | None => format!("it has a higher rank than {}", other.address),
+                Some(Word::Writes) => format!("it has a higher rank than {}", other.address),
+                None => format!("it can be written to, and {} has not been heard", other.address),
             },
             None if member.word.is_none() => "as configured: it has not been heard yet".to_owned(),
             None => "it can be written to".to_owned(),

@@ -42,8 +42,14 @@ pub fn members<'a>(
 }
 
 /// The servers that have a row in one of the hostgroups of a cluster that is not offline.
-pub fn addresses(rows: &[ServerRow], cluster: &ClusterRow) -> BTreeSet<Address> {
+fn addresses(rows: &[ServerRow], cluster: &ClusterRow) -> BTreeSet<Address> {
     rows.iter().filter(|row| is_node(row, cluster)).map(Address::of).collect()
+}
+
+/// The servers that have any row in one of the hostgroups of a cluster: those that are offline there are not to be found.
+pub fn configured(rows: &[ServerRow], cluster: &ClusterRow) -> BTreeSet<Address> {
+    let is_of_cluster = |row: &&ServerRow| cluster.hostgroups().contains(&row.hostgroup);
+    rows.iter().filter(is_of_cluster).map(Address::of).collect()
 }
 
 /// Rows for nodes that were found: with the columns of a node that is configured, apart from what

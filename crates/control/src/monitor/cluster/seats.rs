@@ -7,7 +7,7 @@ use narrows_proxy::snapshot::{HostgroupId, Rows, ServerRow};
 use serde_json::{Value as Json, json};
 
 use super::decide::{Change, Decision, Fitness, NodeRole, Seat, changes, decide};
-use super::placing::{addresses, found_rows, members, place, remains};
+use super::placing::{configured, found_rows, members, place, remains};
 use super::roster::{Arrival, Found, Presence, Roster, Statements};
 use super::views::{View, excluded};
 use super::{Cluster, ClusterId, ClusterKind, Word, aurora_row, clusters};
@@ -120,7 +120,7 @@ impl Seats {
         if of_cluster.clone().next().is_none() {
             return Statements::default();
         }
-        let configured = addresses(servers, cluster.row);
+        let configured = configured(servers, cluster.row);
         let is_believed = |address: &Address| {
             let word = self.words.get(&(cluster.id, address.clone()));
             word.is_some_and(|word| !matches!(word, Word::Out(_)))

@@ -142,7 +142,7 @@ fn what_cannot_be_made_is_refused_with_the_reason() {
         (|old, _| old.has_gtids = false, "db1:3306 has no GTIDs (gtid_mode); use NARROWS HOLD and a tool"),
         (
             |old, _| old.grants = vec!["GRANT USAGE ON *.* TO `m`@`%`".to_owned()],
-            "the account of the monitor lacks SYSTEM_VARIABLES_ADMIN, REPLICATION_SLAVE_ADMIN, REPLICATION CLIENT on db1:3306",
+            "the account of the monitor lacks SYSTEM_VARIABLES_ADMIN, REPLICATION_SLAVE_ADMIN, REPLICATION CLIENT, RELOAD on db1:3306",
         ),
         (|_, new| new.dialect = Dialect::MariaDb, "db1:3306 has version 9.7.0 and db2:3306 9.7.0"),
         (

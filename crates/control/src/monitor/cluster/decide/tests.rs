@@ -102,6 +102,23 @@ impl Story {
 }
 
 #[test]
+fn a_writer_that_has_never_been_heard_gives_way_to_a_node_that_can_be_written_to() {
+    let secondary = || Word::Reads("read_only is ON".to_owned());
+    let mut story = Story::new(1, [1, 1, 1]);
+    story.says("b", Word::Writes).says("c", secondary());
+    assert_eq!(story.writers(), "a");
+    assert_eq!(story.decision.again, Some(story.start + HEARD_WITHIN));
+    assert_eq!(story.after(19).writers(), "a");
+    assert_eq!(story.after(1).writers(), "b");
+    // It is heard at last, and b keeps the role.
+    assert_eq!(story.says("a", Word::Writes).writers(), "b");
+    // Where nobody else can be written to, it stays.
+    let mut story = Story::new(1, [1, 1, 1]);
+    story.says("b", secondary()).says("c", secondary());
+    assert_eq!(story.after(60).writers(), "a");
+}
+
+#[test]
 fn max_writers_are_writers_by_weight_and_then_by_name_and_the_others_are_backup_writers() {
     for (max_writers, weights, writers, backup) in [
         (1, [1, 1, 1], "a", "bc"),

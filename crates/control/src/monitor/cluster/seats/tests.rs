@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use narrows_proxy::snapshot::{AuroraRow, ClusterRow};
+use narrows_proxy::snapshot::{AuroraRow, ClusterRow, ServerStatus};
 
 use super::*;
 use crate::config::tables::SERVERS;
@@ -204,6 +204,21 @@ fn a_node_of_aurora_is_found_checked_and_then_read_from_and_leaves_when_nobody_n
     assert!(!known.seats.is_due(start) && known.seats.is_due(start + Duration::from_secs(60)));
     placement.seat(&mut known, &rows, start + Duration::from_secs(60));
     assert_eq!(shown(&placement, &known), ["db1.x10 ONLINE"]);
+}
+
+#[test]
+fn a_node_that_the_operator_has_taken_out_of_use_is_not_found_again() {
+    for status in [ServerStatus::OfflineSoft, ServerStatus::OfflineHard] {
+        let (rows, mut known) = (aurora_rows(), Known::default());
+        let offline = ServerRow { status, ..row(20, "db2.x") };
+        let rows = Rows { servers: vec![row_of("db1.x"), offline], ..rows };
+        let mut placement = Placement::new(&rows.servers, &[], &known, false);
+        aurora_says(&mut known, "db1.x", Word::Writes, Some("db1.x"), &["db1.x", "db2.x"]);
+        placement.seat(&mut known, &rows, Instant::now());
+        let servers = placement.with_states(&known);
+        let placed: Vec<_> = servers.iter().map(|row| (row.hostname.as_str(), row.status)).collect();
+        assert_eq!(placed, [("db1.x", ServerStatus::Online), ("db2.x", status)]);
+    }
 }
 
 #[test]
