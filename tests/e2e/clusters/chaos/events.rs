@@ -5,7 +5,7 @@ use std::time::Duration;
 use narrows_testkit::{Cluster, Network, RealServer};
 
 use super::stage::Stage;
-use crate::chaos::load::Failure;
+use crate::chaos::load::{Failure, What};
 
 /// The kinds of clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +31,8 @@ pub struct Event {
     pub lasts_ms: (u64, u64),
     /// Whether an operator does it: clients notice nothing.
     pub is_planned: bool,
+    /// Whether the group moves the role of the primary: a transaction that has only read there so far cannot write any more.
+    pub moves_primary: bool,
     pub needs_network: bool,
     /// Whether another node can write while it lasts.
     pub replaces_writer: bool,
@@ -59,6 +61,7 @@ const fn event(
         end,
         lasts_ms: (500, 3_000),
         is_planned: false,
+        moves_primary: false,
         needs_network: false,
         replaces_writer: true,
         has_no_majority: false,
@@ -74,6 +77,11 @@ const fn planned(
     end: fn(&mut Stage, usize),
 ) -> Event {
     Event { is_planned: true, lasts_ms: (1_500, 2_500), ..event(name, kinds, begin, end) }
+}
+
+/// A planned one with which a group moves its primary.
+const fn moved(name: &'static str, begin: fn(&mut Stage, usize), end: fn(&mut Stage, usize)) -> Event {
+    Event { moves_primary: true, ..planned(name, GROUP, begin, end) }
 }
 
 /// One of the network.
@@ -123,8 +131,8 @@ pub static EVENTS: [Event; 20] = [
     planned("FLUSH TABLES WITH READ LOCK", GALERA, lock, |stage, _| stage.lock = None),
     planned("OFFLINE_SOFT at the admin port", GALERA, take_out, put_back),
     planned("other weights at the admin port", GALERA, weigh, NOTHING),
-    planned("group_replication_set_as_primary", GROUP, elect, NOTHING),
-    planned("several primaries, and one again", GROUP, all_write, one_writes),
+    moved("group_replication_set_as_primary", elect, NOTHING),
+    moved("several primaries, and one again", all_write, one_writes),
     event("STOP GROUP_REPLICATION", GROUP, |stage, node| stage.on(node, "STOP GROUP_REPLICATION"), rejoin),
     planned(
         "LOAD of the same servers",
@@ -161,7 +169,11 @@ pub const SHORT_GROUP: [(&str, Victim); 8] = [
 impl Event {
     /// Whether clients may see this error during it.
     pub fn explains(&self, failure: &Failure) -> bool {
-        !self.is_planned && (self.has_no_majority || !failure.what.is_read())
+        let has_read = failure.what == What::Transaction && failure.text.starts_with("1290 ");
+        match self.is_planned {
+            true => self.moves_primary && has_read,
+            false => self.has_no_majority || !failure.what.is_read(),
+        }
     }
 
     /// Whether it happens to no node in particular.

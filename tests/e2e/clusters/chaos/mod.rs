@@ -3,7 +3,8 @@
 //!
 //! What must hold: no write runs on a node that Narrows has replaced as the writer before that write began; no answer is wrong;
 //! no acknowledged write is lost; clients write again within two check intervals of the moment at which the cluster itself can
-//! be written to, which clients of the nodes measure; and a planned change has no error at all.
+//! be written to, which clients of the nodes measure; and a planned change has no error at all,
+//! but for a transaction that has read on the primary of a group before that moved, and then writes (1290).
 //!
 //! The short form is the same each time. `NARROWS_CLUSTER_CHAOS=long` has `NARROWS_CLUSTER_EVENTS` (300) random events;
 //! `NARROWS_SEED` repeats their order, `NARROWS_CLUSTER_ONLY` is a word in the names of those that may happen, and
