@@ -16,9 +16,9 @@ impl Session {
     pub(super) async fn begin_again(
         &self,
         snapshot: &Snapshot,
-        mut leased: Leased,
+        leased: &mut Leased,
         tries: &Tries,
-    ) -> Result<Leased, NoLease> {
+    ) -> Result<(), NoLease> {
         if let Some(begin) = &tries.begins_again {
             let backend = &leased.backend;
             let begun = backend.execute(begin, snapshot.variables.connect_timeout_server).await;
@@ -31,7 +31,7 @@ impl Session {
             })?;
             leased.pins = Pins::of_transaction();
         }
-        Ok(leased)
+        Ok(())
     }
 }
 

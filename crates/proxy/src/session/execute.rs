@@ -142,10 +142,13 @@ impl Session {
             // Each attempt uses the configuration in force, because a change may be why the last attempt failed.
             let snapshot = self.worker.snapshot();
             let was_pinned = self.binding.pinned.is_some();
-            let leased = match self.lease(&snapshot, request, job, tries.left()).await? {
-                Ok(leased) => self.begin_again(&snapshot, leased, &tries).await,
-                Err(no_lease) => Err(no_lease),
-            };
+            let mut leased = self.lease(&snapshot, request, job, tries.left()).await?;
+            if let Ok(ready) = &mut leased
+                && tries.is_in_transaction()
+                && let Err(no_lease) = Box::pin(self.begin_again(&snapshot, ready, &tries)).await
+            {
+                leased = Err(no_lease);
+            }
             let leased = match leased {
                 Ok(leased) => leased,
                 // The statement was not sent, and the client's state is known, so any other connection can be used.
