@@ -123,7 +123,7 @@ fn shop(narrows: &Narrows) -> RawClient {
     RawClient::open(&narrows.endpoint(), &Login::new("shop", "shop"))
 }
 
-/// Writes until it is told to stop, alone and in transactions; returns how many writes were acknowledged.
+/// Writes until it is stopped, alone and in transactions; returns how many writes were acknowledged.
 fn write(narrows: &Narrows, client: usize, stop: &AtomicBool, seen: &Mutex<Seen>) {
     let mut session = shop(narrows);
     let (mut turn, mut longest) = (0u64, Vec::new());

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use narrows_proxy::snapshot::{HostgroupId, ReplicationHostgroupRow, Rows, ServerRow, ServerStatus};
 
+use super::cluster::placing::found_row;
 use super::cluster::roster::{Found, Presence, Roster, Statements};
 use super::plan::{Address, Target};
 use super::rds_topology::{BlueGreen, Topology};
@@ -91,18 +92,11 @@ impl FoundReaders {
                 rows.hostgroup_attributes.iter().find(|it| it.hostgroup == pair.reader_hostgroup);
             let defaults = attributes.and_then(|row| row.servers_defaults().ok()).unwrap_or_default();
             all.extend(found.nodes().map(|(address, presence)| ServerRow {
-                hostgroup: pair.reader_hostgroup,
-                hostname: address.hostname.clone(),
-                port: address.port,
                 status: match presence {
                     Presence::Named => ServerStatus::Online,
                     Presence::Missing(_) => ServerStatus::Withheld,
                 },
-                weight: defaults.weight.unwrap_or(1),
-                max_connections: defaults.max_connections.unwrap_or(template.max_connections),
-                use_ssl: defaults.use_ssl.unwrap_or(template.use_ssl),
-                comment: "found by the monitor".to_owned(),
-                ..template.clone()
+                ..found_row(address, pair.reader_hostgroup, template, defaults)
             }));
         }
         all

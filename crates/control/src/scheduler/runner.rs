@@ -40,7 +40,7 @@ impl Runner {
         }
     }
 
-    /// Runs jobs until it is told to end, and then ends those that run.
+    /// Runs jobs until nobody can send orders any more, and then ends those that run.
     pub fn run(mut self, orders: &Receiver<Order>) {
         while self.obey(orders) {
             let now = Instant::now();

@@ -64,17 +64,28 @@ pub fn found_rows(
     let Some(template) = nodes.min_by_key(|row| role_of(row.hostgroup, cluster)) else { return Vec::new() };
     let defaults = defaults(cluster, attributes);
     let weight = defaults.weight.or(aurora.map(|row| row.new_reader_weight));
-    let row = |address: &Address| ServerRow {
-        hostgroup: cluster.offline_hostgroup,
+    let defaults = ServersDefaults { weight, ..defaults };
+    let row = |address| found_row(address, cluster.offline_hostgroup, template, defaults);
+    found.nodes().map(|(address, _)| row(address)).collect()
+}
+
+/// The row of a server that was found: with the columns of `template`, where `defaults` has none.
+pub fn found_row(
+    address: &Address,
+    hostgroup: HostgroupId,
+    template: &ServerRow,
+    defaults: ServersDefaults,
+) -> ServerRow {
+    ServerRow {
+        hostgroup,
         hostname: address.hostname.clone(),
         port: address.port,
-        weight: weight.unwrap_or(1),
+        weight: defaults.weight.unwrap_or(1),
         max_connections: defaults.max_connections.unwrap_or(template.max_connections),
         use_ssl: defaults.use_ssl.unwrap_or(template.use_ssl),
         comment: "found by the monitor".to_owned(),
         ..template.clone()
-    };
-    found.nodes().map(|(address, _)| row(address)).collect()
+    }
 }
 
 /// The columns of nodes that are found, as the reader hostgroup has them, or else the writer hostgroup.

@@ -116,7 +116,7 @@ impl Seats {
 
     /// What the nodes of a cluster say about each other.
     fn statements(&self, servers: &[ServerRow], cluster: Cluster<'_>) -> Statements<'_> {
-        let of_cluster = self.of_cluster(cluster.id);
+        let of_cluster = of_cluster(&self.rosters, cluster.id);
         if of_cluster.clone().next().is_none() {
             return Statements::default();
         }
@@ -129,18 +129,12 @@ impl Seats {
         Statements { configured, rosters }
     }
 
-    fn of_cluster(&self, id: ClusterId) -> impl Iterator<Item = (&Address, &Roster)> + Clone {
-        let first = (id, Address { hostname: String::new(), port: 0 });
-        let all = self.rosters.range(first..).take_while(move |((cluster, _), _)| *cluster == id);
-        all.map(|((_, address), roster)| (address, roster))
-    }
-
     /// How many nodes of a cluster name each of them the writer.
     fn votes(&self, id: ClusterId) -> BTreeMap<&Address, usize> {
         let own = |(address, roster): (_, &'_ Roster)| Some((roster.own.clone()?, address));
-        let names: BTreeMap<Address, &Address> = self.of_cluster(id).filter_map(own).collect();
+        let names: BTreeMap<Address, &Address> = of_cluster(&self.rosters, id).filter_map(own).collect();
         let mut votes = BTreeMap::new();
-        for writer in self.of_cluster(id).filter_map(|(_, roster)| roster.writer.as_ref()) {
+        for writer in of_cluster(&self.rosters, id).filter_map(|(_, roster)| roster.writer.as_ref()) {
             *votes.entry(names.get(writer).copied().unwrap_or(writer)).or_default() += 1;
         }
         votes
@@ -155,8 +149,7 @@ impl Seats {
         let mut decisions = BTreeMap::new();
         for cluster in clusters(rows) {
             let found = self.found.get(&cluster.id).unwrap_or(&nobody);
-            let of_cluster = self.views.iter().filter(|((id, _), _)| *id == cluster.id);
-            let excluded = excluded(&of_cluster.map(|((_, address), view)| (address, view)).collect());
+            let excluded = excluded(&of_cluster(&self.views, cluster.id).collect());
             let word = |address: &Address| match found.presence(address) {
                 _ if excluded.contains(address) => Some(&out),
                 Some(Presence::Missing(_)) => Some(&missing),
@@ -256,6 +249,16 @@ impl Seats {
 
 /// Why a node that was found leaves.
 const MISSING: &str = "the other nodes no longer name it";
+
+/// What is known of the nodes of one cluster.
+fn of_cluster<T>(
+    all: &BTreeMap<(ClusterId, Address), T>,
+    id: ClusterId,
+) -> impl Iterator<Item = (&Address, &T)> + Clone {
+    let first = (id, Address { hostname: String::new(), port: 0 });
+    let of_cluster = all.range(first..).take_while(move |((cluster, _), _)| *cluster == id);
+    of_cluster.map(|((_, address), known)| (address, known))
+}
 
 fn read_address(row: &Json) -> Option<Address> {
     Some(Address { hostname: row[0].as_str()?.to_owned(), port: u16::try_from(row[1].as_u64()?).ok()? })
