@@ -36,7 +36,8 @@ pub struct Event {
     pub needs_network: bool,
     /// Whether another node can write while it lasts.
     pub replaces_writer: bool,
-    pub has_no_majority: bool,
+    /// Whether writes wait for its end: no node takes any, or those under way wait for a lock.
+    pub holds_up_writes: bool,
     /// Whether only silence tells Narrows of it, so that as many checks must time out as are configured.
     pub is_silent: bool,
 }
@@ -64,7 +65,7 @@ const fn event(
         moves_primary: false,
         needs_network: false,
         replaces_writer: true,
-        has_no_majority: false,
+        holds_up_writes: false,
         is_silent: false,
     }
 }
@@ -111,13 +112,13 @@ pub static EVENTS: [Event; 20] = [
     },
     // The primary stays what it is: there is nothing else to write to.
     Event {
-        has_no_majority: true,
+        holds_up_writes: true,
         ..cut("cut off from Narrows, which its group does not notice", GROUP, |stage, node| {
             stage.network().hide(node);
         })
     },
     Event {
-        has_no_majority: true,
+        holds_up_writes: true,
         lasts_ms: (1_000, 9_000),
         ..cut("two are cut off from all", BOTH, |stage, node| {
             stage.network().cut(node);
@@ -128,7 +129,10 @@ pub static EVENTS: [Event; 20] = [
     // At once, also in transactions.
     event("wsrep_reject_queries", GALERA, reject, accept),
     event("read_only", GALERA, forbid_writes, allow_writes),
-    planned("FLUSH TABLES WITH READ LOCK", GALERA, lock, |stage, _| stage.lock = None),
+    Event {
+        holds_up_writes: true,
+        ..planned("FLUSH TABLES WITH READ LOCK", GALERA, lock, |stage, _| stage.lock = None)
+    },
     planned("OFFLINE_SOFT at the admin port", GALERA, take_out, put_back),
     planned("other weights at the admin port", GALERA, weigh, NOTHING),
     moved("group_replication_set_as_primary", elect, NOTHING),
@@ -172,13 +176,13 @@ impl Event {
         let has_read = failure.what == What::Transaction && failure.text.starts_with("1290 ");
         match self.is_planned {
             true => self.moves_primary && has_read,
-            false => self.has_no_majority || !failure.what.is_read(),
+            false => self.holds_up_writes || !failure.what.is_read(),
         }
     }
 
     /// Whether it happens to no node in particular.
     pub fn is_unlucky_for_all(&self) -> bool {
-        self.has_no_majority || !self.replaces_writer
+        self.holds_up_writes || !self.replaces_writer
     }
 }
 

@@ -113,7 +113,7 @@ fn happen(stage: &mut Stage, event: &'static Event, victim: Victim) -> (Row, Vec
     stage.hold(event, victim, done);
     (event.end)(stage, node);
     // Without a majority there is nothing to write to before that.
-    let since = if event.has_no_majority { Instant::now() } else { done };
+    let since = if event.holds_up_writes { Instant::now() } else { done };
     let found = stage.wait_until_written(since);
     let itself = stage.probes.first_success(since, (!event.is_unlucky_for_all()).then_some(node));
     stage.heal();

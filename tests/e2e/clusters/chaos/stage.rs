@@ -101,7 +101,7 @@ impl Stage {
     /// Lets an event last. If another node takes over, only from the moment when it is written to.
     pub fn hold(&mut self, event: &Event, victim: Victim, since: Instant) {
         let (least, most) = event.lasts_ms;
-        if event.replaces_writer && !event.has_no_majority && victim == Victim::Writer {
+        if event.replaces_writer && !event.holds_up_writes && victim == Victim::Writer {
             self.wait_until_written(since);
         }
         std::thread::sleep(Duration::from_millis(least + self.random.below(most - least + 1)));
