@@ -86,6 +86,7 @@ pub fn run(args: &ConnectSpeedArgs) -> anyhow::Result<ExitCode> {
         address: Address { hostname: args.host.clone(), port },
         use_ssl: args.ssl,
         check_types: Vec::new(),
+        pairs: Vec::new(),
         lag_limits: Vec::new(),
         clusters: Vec::new(),
     };

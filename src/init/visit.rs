@@ -122,7 +122,8 @@ pub async fn connect(
     };
     let (check_types, lag_limits) = (Vec::new(), Vec::new());
     let clusters = Vec::new();
-    let target = Target { address: address.clone(), use_ssl, check_types, lag_limits, clusters };
+    let (address, pairs) = (address.clone(), Vec::new());
+    let target = Target { address, use_ssl, check_types, pairs, lag_limits, clusters };
     MonitorConnections::new(&target, &access, None).open(limit).await
 }
 

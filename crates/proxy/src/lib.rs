@@ -13,6 +13,7 @@ pub mod figures;
 mod hash;
 pub mod hostgroup;
 pub mod hot_restart;
+pub mod lag;
 pub mod log_limit;
 pub mod mirror;
 pub mod outbox;

@@ -119,6 +119,8 @@ async fn run(mirror: &Mirror, copy: Copy) {
         untouched: None,
         statement: None,
         instead_of: None,
+        prefers: None,
+        lag: None,
         new: false,
         bytes: 0,
         now: Instant::now(),

@@ -70,6 +70,9 @@ impl PinReason {
     pub const HELD_STATEMENT: PinReason =
         PinReason(PinReason::PREPARED_STATEMENT.0 | PinReason::CURSOR.0 | PinReason::LONG_DATA.0);
 
+    /// Those for which nothing is on the connection: the client's state is a value, and any other connection can have it.
+    pub(crate) const NOTHING_THERE: PinReason = PinReason::MULTIPLEXING_OFF;
+
     /// What a session has begun and must end itself: new work of it is let through while its hostgroup is held.
     pub(crate) const OPEN_WORK: PinReason =
         PinReason(PinReason::TRANSACTION.0 | PinReason::LOCK_TABLES.0 | PinReason::XA.0);

@@ -243,7 +243,7 @@ impl DataPlane {
         self.configure_log();
     }
 
-    /// Sends there which writer hostgroups of clusters are doubtful, because of what happened to statements.
+    /// Sends there which writer hostgroups are doubtful, because of what happened to statements.
     pub fn raise_alarms_at(&self, monitor: MailboxSender<Arc<Demand>>) {
         self.snapshot.alarm.connect(monitor);
     }

@@ -13,16 +13,16 @@ use std::time::Duration;
 
 use narrows_wire::auth::client_side::{Credential, Form, Stored};
 
-use crate::hostgroup::{Alarm, Demand, Hostgroup, HostgroupSettings, Names, Server};
+use crate::hostgroup::{Alarm, Demand, Hostgroup, HostgroupSettings, Names, Server, ServerFigures};
 use crate::rt::{Instant, nanoseconds};
 use crate::rules::{Firewall, RuleSet};
 use crate::tls::SharedTls;
 
 pub use crate::rows::{
-    AuroraRow, Bond, CheckType, ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallMode,
-    FirewallRuleRow, FirewallUserRow, HostgroupAttributesRow, HostgroupId, HostgroupPair, PreferenceSettings,
-    ReplicationHostgroupRow, ServerRow, ServerStatus, ServersDefaults, SslParamsRow, UnshunAlgorithm,
-    UserRow, Variables,
+    AuroraRow, Bond, CausalReads, CheckType, ClusterRow, FastRoutingRow, FirewallFingerprintRow,
+    FirewallMode, FirewallRuleRow, FirewallUserRow, HostgroupAttributesRow, HostgroupId, HostgroupPair,
+    PreferenceSettings, ReplicationHostgroupRow, ServerRow, ServerStatus, ServersDefaults, SslParamsRow,
+    UnshunAlgorithm, UserRow, Variables,
 };
 pub use crate::rules::RuleRow;
 pub use attributes::{HOSTGROUP_KEYS, JsonKey, RULE_KEYS, SERVERS_DEFAULTS_KEYS, Split, USER_KEYS, flaws};
@@ -63,6 +63,8 @@ pub struct Rows {
     pub tls: SharedTls,
     /// The resolved host names of servers.
     pub names: Names,
+    /// The zones that servers say they are in, by `host:port`.
+    pub said_zones: Arc<BTreeMap<String, Arc<str>>>,
 }
 
 impl Rows {
@@ -111,6 +113,10 @@ pub struct Snapshot {
     pub firewall: Arc<Firewall>,
     /// The reader hostgroup of each writer hostgroup.
     pub readers: HashMap<HostgroupId, HostgroupId>,
+    /// The writer hostgroup of each reader hostgroup.
+    pub writers: HashMap<HostgroupId, HostgroupId>,
+    /// Whether servers report the GTIDs of writes, because reads may have to see them.
+    pub tracks_gtids: bool,
     /// Keys and certificates.
     pub tls: SharedTls,
     /// Where it goes that the writers of a cluster are doubtful; outlives snapshots.
@@ -154,6 +160,10 @@ pub struct Account {
     pub login: LoginAttributes,
     /// How its reads are distinguished from writes.
     pub split: Split,
+    /// Which writes its reads must see, if its attributes say so.
+    pub causal_reads: Option<CausalReads>,
+    /// Whether its transactions are run again after their server was lost; `None`: `mysql-transaction_replay` says.
+    pub transaction_replay: Option<bool>,
     /// The number of client connections, over all workers; outlives snapshots.
     pub connections: Arc<AtomicU32>,
 }
@@ -186,7 +196,16 @@ impl Snapshot {
             let (row, figures) = (server.row.clone(), Arc::clone(&server.figures));
             let addresses = server.addresses.clone();
             let (back_since, drains_since) = (server.back_since, server.drains_since);
-            Arc::new(Server { row, figures, tls: tls.clone(), addresses, back_since, drains_since })
+            let said_zone = server.said_zone.clone();
+            Arc::new(Server {
+                row,
+                figures,
+                tls: tls.clone(),
+                addresses,
+                back_since,
+                drains_since,
+                said_zone,
+            })
         };
         let hostgroups = self.hostgroups.iter().map(|(id, hostgroup)| {
             let servers = hostgroup.servers.iter().map(server).collect();
@@ -199,13 +218,15 @@ impl Snapshot {
             rules: Arc::clone(&self.rules),
             firewall: Arc::clone(&self.firewall),
             readers: self.readers.clone(),
+            writers: self.writers.clone(),
+            tracks_gtids: self.tracks_gtids,
             tls: tls.clone(),
             alarm: self.alarm.clone(),
             password_forms: self.password_forms.clone(),
         }
     }
 
-    /// Something happened to a statement that makes the writers in `hostgroup` doubtful, if it has those of a cluster.
+    /// Something happened to a statement that makes the writers in `hostgroup` doubtful, if it is for writers.
     pub fn raise_alarm(&self, hostgroup: HostgroupId) {
         if let Some(hostgroup) = self.hostgroups.get(&hostgroup) {
             hostgroup.raise_alarm();
@@ -288,6 +309,8 @@ impl Snapshot {
         let firewall = Firewall::compile(&rows.firewall_users, &rows.firewall_rules)
             .map_err(|(username, source)| CompileError::Firewall { username, source })?;
         let readers = rows.pairs().map(|pair| (pair.writers, pair.readers)).collect();
+        let writers = rows.pairs().map(|pair| (pair.readers, pair.writers)).collect();
+        let tracks_gtids = tracks_gtids(&rows);
         let alarm = previous.map_or_else(Alarm::default, |previous| previous.alarm.clone());
         let hostgroups = compile_hostgroups(&rows, workers, &alarm, previous);
         let users = compile_users(rows.users, previous);
@@ -299,10 +322,27 @@ impl Snapshot {
             rules,
             firewall: Arc::new(firewall),
             readers,
+            writers,
+            tracks_gtids,
             tls: rows.tls,
             alarm,
         })
     }
+}
+
+/// Whether any setting makes reads wait for writes.
+fn tracks_gtids(rows: &Rows) -> bool {
+    let is_on = |level: Option<CausalReads>| level.is_some_and(|level| level != CausalReads::None);
+    let of_user = |row: &UserRow| is_on(CausalReads::of_attributes(&row.attributes));
+    let of_rule = |row: &RuleRow| {
+        row.gtid_from_hostgroup.is_some() || is_on(CausalReads::of_attributes(&row.attributes))
+    };
+    let of_hostgroup = |row: &HostgroupAttributesRow| is_on(row.causal_reads().ok().flatten());
+    is_on(Some(rows.variables.causal_reads))
+        || rows.variables.default_session_track_gtids == "OWN_GTID"
+        || rows.users.iter().any(of_user)
+        || rows.rules.iter().any(of_rule)
+        || rows.hostgroup_attributes.iter().any(of_hostgroup)
 }
 
 /// The active users; those in `previous` keep what is known about their passwords, and their number of clients.
@@ -314,7 +354,11 @@ fn compile_users(rows: Vec<UserRow>, previous: Option<&Snapshot>) -> HashMap<Vec
         let split = Split::parse(&row.attributes);
         let login = LoginAttributes::parse(&row.attributes);
         let credentials = credentials(&row.password, &login, known.map(|account| &account.credentials));
-        (name, Arc::new(Account { credentials, login, split, row, connections }))
+        let transaction_replay = crate::rows::transaction_replay(&row.attributes);
+        let causal_reads = CausalReads::of_attributes(&row.attributes);
+        let account =
+            Account { credentials, login, split, causal_reads, transaction_replay, row, connections };
+        (name, Arc::new(account))
     });
     users.collect()
 }
@@ -350,19 +394,34 @@ fn compile_hostgroups(
     for id in paired.chain(clustered).chain(before) {
         hostgroups.entry(id).or_insert_with(|| empty(id));
     }
+    let mut compiled: Vec<Arc<Server>> = Vec::with_capacity(rows.servers.len());
     for row in &rows.servers {
         let hostgroup = hostgroups.entry(row.hostgroup).or_insert_with(|| empty(row.hostgroup));
         let same = |server: &&Arc<Server>| server.row.hostname == row.hostname && server.row.port == row.port;
         let before = known(row.hostgroup).and_then(|known| known.servers.iter().find(same));
-        hostgroup.servers.push(Arc::new(compile_server(row, rows, before.map(|server| &**server))));
+        let known_as = before.or_else(|| all_servers(previous).chain(&compiled).find(same));
+        let server = Arc::new(compile_server(row, rows, known_as.map(|server| &**server)));
+        compiled.push(Arc::clone(&server));
+        hostgroup.servers.push(server);
     }
     hostgroups.into_iter().map(|(id, hostgroup)| (id, Arc::new(hostgroup.complete()))).collect()
 }
 
-/// The server of a row; `before` is the same server in the previous configuration.
-fn compile_server(row: &ServerRow, rows: &Rows, before: Option<&Server>) -> Server {
+/// The servers of all hostgroups.
+fn all_servers(snapshot: Option<&Snapshot>) -> impl Iterator<Item = &Arc<Server>> {
+    snapshot
+        .into_iter()
+        .flat_map(|snapshot| snapshot.hostgroups.values())
+        .flat_map(|hostgroup| &hostgroup.servers)
+}
+
+/// The server of a row; `known` is the same server in the previous configuration, or, if it was not in this hostgroup, in
+/// another one.
+fn compile_server(row: &ServerRow, rows: &Rows, known: Option<&Server>) -> Server {
+    let before = known.filter(|known| known.row.hostgroup == row.hostgroup);
     let mut server = Server::new(row.clone(), rows.tls.clone());
     server.addresses = rows.names.of(&server.row.hostname, server.row.port);
+    server.said_zone = rows.said_zones.get(&server.address()).cloned();
     if server.row.status.drains() {
         let since = before.and_then(|before| before.drains_since);
         server.drains_since = since.or_else(|| Some(Instant::now()));
@@ -373,6 +432,8 @@ fn compile_server(row: &ServerRow, rows: &Rows, before: Option<&Server>) -> Serv
         let is_back = was_down && status.1 == ServerStatus::Online;
         server.back_since = if is_back { Some(Instant::now()) } else { before.back_since };
         server.figures = Arc::clone(&before.figures);
+    } else if let Some(twin) = known {
+        server.figures = Arc::new(ServerFigures::of_twin(twin));
     }
     server
 }

@@ -1,4 +1,4 @@
-//! `PROXYSQL INTERNAL ..`: ProxySQL's own statements to its data port.
+//! Statements to the data port that are for the proxy itself: `PROXYSQL INTERNAL ..`, and the question for a token.
 
 use crate::statement::single_end;
 use crate::token::{Escapes, Lexer};
@@ -27,9 +27,35 @@ pub fn internal_command(query: &[u8]) -> Option<InternalCommand> {
     })
 }
 
+/// Whether a query is `SELECT @@narrows_causal_token`, which Narrows answers.
+#[must_use]
+pub fn is_token_query(query: &[u8]) -> bool {
+    let mut lexer = Lexer::new(query, Escapes::Backslash);
+    if !lexer.take_any(&["SELECT"]) {
+        return false;
+    }
+    let names_it = lexer.next().text.eq_ignore_ascii_case(b"@@narrows_causal_token");
+    let after = lexer.next();
+    names_it && single_end(&mut lexer, after)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_question_for_the_token_stands_alone() {
+        for (query, is_one) in [
+            ("SELECT @@narrows_causal_token", true),
+            ("/* a */ select @@Narrows_Causal_Token;", true),
+            ("SELECT @@narrows_causal_token, 1", false),
+            ("SELECT '@@narrows_causal_token'", false),
+            ("SELECT @narrows_causal_token", false),
+            ("", false),
+        ] {
+            assert_eq!(is_token_query(query.as_bytes()), is_one, "{query}");
+        }
+    }
 
     #[test]
     fn tells_its_own_statements_from_others() {

@@ -36,7 +36,7 @@ pub use diagnostics::{Diagnostics, DiagnosticsItem, diagnostics};
 pub use digest::{DigestOptions, Scratch, digest_text};
 pub use flags::Flags;
 pub use found_rows::{has_offset, has_select, literal_offset, shows_by_select};
-pub use internal::{InternalCommand, internal_command};
+pub use internal::{InternalCommand, internal_command, is_token_query};
 pub use kill::{
     KillId, KillKind, KillTarget, Killing, defines_program, kill_target, killing, literal_kills,
     prepared_variable,

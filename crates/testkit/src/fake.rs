@@ -52,6 +52,16 @@ impl Move {
         Move::Reply(payloads)
     }
 
+    /// A result set of one row, its columns by name.
+    pub fn row(cells: &[(&str, &str)]) -> Move {
+        let mut payloads = vec![vec![cells.len() as u8]];
+        payloads.extend(cells.iter().map(|(name, _)| writer::column(name)));
+        payloads.push(writer::eof(AUTOCOMMIT, 0));
+        payloads.push(writer::row(&cells.iter().map(|(_, cell)| Some(*cell)).collect::<Vec<_>>()));
+        payloads.push(writer::eof(AUTOCOMMIT, 0));
+        Move::Reply(payloads)
+    }
+
     /// The part of such a result set before its rows.
     pub fn beginning_of_rows(column: &str) -> Move {
         Move::Reply(head_of_rows(column))
@@ -84,8 +94,22 @@ pub struct Conversation {
     script: Vec<(String, Vec<Move>)>,
     /// The answer to commands with these codes, whatever their contents.
     commands: Vec<(u8, Vec<Move>)>,
+    /// Decides before the script.
+    decides: Option<Decides>,
     /// Capabilities offered in the greeting besides the usual ones.
     capabilities: u32,
+}
+
+/// A function of a test: what a command gets; `None`: what the script says.
+#[derive(Clone)]
+struct Decides(Arc<Decide>);
+
+type Decide = dyn Fn(&Received) -> Option<Vec<Move>> + Send + Sync;
+
+impl std::fmt::Debug for Decides {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Decides")
+    }
 }
 
 impl Conversation {
@@ -129,6 +153,16 @@ impl Conversation {
         self
     }
 
+    /// Lets a function decide before the script: for a server that remembers. `None` leaves a command to the script.
+    #[must_use]
+    pub fn deciding(
+        mut self,
+        decides: impl Fn(&Received) -> Option<Vec<Move>> + Send + Sync + 'static,
+    ) -> Conversation {
+        self.decides = Some(Decides(Arc::new(decides)));
+        self
+    }
+
     /// Offers more capabilities in the greeting.
     #[must_use]
     pub fn offering(mut self, capabilities: u32) -> Conversation {
@@ -137,6 +171,9 @@ impl Conversation {
     }
 
     fn moves_for(&self, received: &Received) -> Vec<Move> {
+        if let Some(moves) = self.decides.as_ref().and_then(|decides| (decides.0)(received)) {
+            return moves;
+        }
         if let Some((_, moves)) = self.commands.iter().find(|(code, _)| *code == received.code) {
             return moves.clone();
         }

@@ -263,6 +263,18 @@ impl RealServer {
         self.restart();
     }
 
+    /// Starts it again with the data of a new server, as one that is to be filled again, and with further options, this time only.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub fn restart_as_new(&mut self, options: &[&str]) {
+        self.process.kill();
+        let data = self.folder.file("data");
+        fs::remove_dir_all(&data).expect("a folder of ours");
+        copy_folder(template(self.options.flavour), &data);
+        self.restart_with(options);
+    }
+
     /// A session of `root` through the Unix socket, for preparation and inspection.
     pub fn root(&self) -> RawClient {
         let mut client = RawClient::connect(&Endpoint::Unix(self.socket()));

@@ -9,6 +9,7 @@ pub mod compression;
 pub mod errno;
 pub mod execute;
 pub mod frame;
+pub mod gtid;
 pub mod handshake;
 pub mod packet;
 pub mod proxy_protocol;

@@ -89,6 +89,22 @@ pub enum Next {
     },
 }
 
+impl Next {
+    /// Bytes of the packet that is shown, with its header; 0 if there is none.
+    pub fn length(self) -> usize {
+        match self {
+            Next::More { .. } => 0,
+            Next::ColumnsEnd { length }
+            | Next::Ok { length }
+            | Next::Eof { length }
+            | Next::Err { length }
+            | Next::LocalInfile { length }
+            | Next::PrepareOk { length }
+            | Next::Text { length } => length,
+        }
+    }
+}
+
 /// Finds the end of one response; see the diagram above.
 #[derive(Debug, Clone)]
 pub struct Tracker {

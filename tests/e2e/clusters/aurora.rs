@@ -1,6 +1,8 @@
 //! An Aurora cluster of scripted servers, of which one is configured. All have one port, on addresses of their own:
 //! `SERVER_ID` and `domain_name` together are the address.
 
+mod lag;
+
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,6 +29,10 @@ const IDS: [&str; 3] = ["127.0.0", "127.0.1", "127.0.2"];
 const DOMAIN: &str = ".1";
 
 const WRITE: &str = "INSERT INTO t VALUES (1)";
+
+/// A read that may go to any reader, and one that may go to those whose estimated lag is at most 100 ms.
+const READ: &str = "/* hostgroup=1 */ SELECT who";
+const NEAR: &str = "/* hostgroup=1; max_lag_ms=100 */ SELECT who";
 
 /// What one node says.
 #[derive(Clone)]
@@ -64,7 +70,9 @@ impl Says {
         let role = "SELECT @@global.read_only|@@global.innodb_read_only read_only";
         let conversation = Conversation::new()
             .on(QUESTION, &[Move::Reply(packets)])
-            .on(role, &[Move::rows("read_only", &[read_only])]);
+            .on(role, &[Move::rows("read_only", &[read_only])])
+            .on(READ, &[Move::rows("who", &[IDS[self.node]])])
+            .on(NEAR, &[Move::rows("who", &[IDS[self.node]])]);
         if !self.is_read_only {
             return conversation;
         }
@@ -84,6 +92,11 @@ struct Scene {
 impl Scene {
     /// A healthy cluster whose writer is the first node, the only one that is configured; all are found.
     fn begin(more: &str) -> Scene {
+        Scene::begin_with(more, &[], ["0", "1", "1"])
+    }
+
+    /// The same with these variables; the nodes come to be in these places.
+    fn begin_with(more: &str, variables: &[(&str, &str)], places: [&str; 3]) -> Scene {
         let port = free_port();
         let node = |node: usize| {
             let address = format!("{}{DOMAIN}", IDS[node]);
@@ -93,6 +106,9 @@ impl Scene {
         let mut config = NarrowsConfig::new().user("sbtest", "sbtest", "").monitor();
         config =
             config.variable("monitor_ping_interval", "500").server(0, port, "weight=5 max_connections=77");
+        for (name, value) in variables {
+            config = config.variable(name, value);
+        }
         let interval = INTERVAL.as_millis();
         let columns = format!(
             "writer_hostgroup=0 reader_hostgroup=1 aurora_port={port} domain_name=\"{DOMAIN}\" \
@@ -101,7 +117,7 @@ impl Scene {
         let narrows = start(&config.row("mysql_aws_aurora_hostgroups", &columns));
         let admin = narrows.admin();
         let mut scene = Scene { nodes, narrows, admin };
-        scene.wait_for_places(["0", "1", "1"]);
+        scene.wait_for_places(places);
         scene
     }
 

@@ -32,6 +32,9 @@ pub fn node(changes: &[(&str, &str)]) -> Conversation {
     ];
     let eof = || writer::eof(AUTOCOMMIT, 0);
     let mut packets = vec![vec![2], writer::column("VARIABLE_NAME"), writer::column("VARIABLE_VALUE"), eof()];
+    let segment = changes.iter().find(|(name, _)| *name == SEGMENT).map_or("0", |(_, segment)| *segment);
+    let options = format!("base_port = 4567; {SEGMENT} = {segment}; gmcast.time_wait = PT5S");
+    let changes: Vec<(&str, &str)> = changes.iter().copied().filter(|(name, _)| *name != SEGMENT).collect();
     let same = healthy.into_iter().filter(|(name, _)| !changes.iter().any(|(other, _)| other == name));
     for (name, value) in same.chain(changes.iter().copied()) {
         packets.push(writer::row(&[Some(name), Some(value)]));
@@ -41,7 +44,11 @@ pub fn node(changes: &[(&str, &str)]) -> Conversation {
     Conversation::new()
         .on(&question("information_schema"), &[elsewhere])
         .on(&question("performance_schema"), &[Move::Reply(packets)])
+        .on("SELECT @@global.wsrep_provider_options", &[Move::rows("o", &[&options])])
 }
+
+/// In `changes` of a node: one of its options.
+const SEGMENT: &str = "gmcast.segment";
 
 /// Three nodes, and Narrows, which has one writer among them; the first one has the greatest weight.
 fn trio(more: &str) -> ([FakeMysql; 3], Narrows) {
@@ -119,6 +126,45 @@ fn a_node_that_goes_and_comes_again_and_again_changes_the_writer_once() {
     let log = narrows.log();
     let writers = log.lines().filter(|line| line.contains(" to=\"writer\""));
     assert_eq!(writers.count(), 1, "{log}");
+}
+
+#[test]
+fn the_segment_of_a_node_is_its_zone_unless_the_configuration_names_another() {
+    let (nodes, narrows) = trio("writer_is_also_reader=1");
+    let mut admin = narrows.admin();
+    for (segment, it) in ["0", "1", "1"].into_iter().zip(&nodes) {
+        it.say(node(&[
+            ("wsrep_cluster_state_uuid", "3c8f9a52"),
+            ("wsrep_cluster_conf_id", "7"),
+            ("wsrep_cluster_size", "3"),
+            (SEGMENT, segment),
+        ]));
+    }
+    wait_for_places(&mut admin, &nodes, ["0+1", "1+2", "1+2"]);
+    for statement in ["SET mysql-zone = '1'", "LOAD MYSQL VARIABLES TO RUNTIME"] {
+        assert_eq!(admin.query(statement).error(), None, "{statement}");
+    }
+    let mut shown = |zones: [&str; 3]| {
+        wait_until(&format!("the nodes are in the zones {zones:?}"), || {
+            let rows = admin.query("EXPLAIN ROUTE '/* hostgroup=1 */ SELECT 1' AS sbtest").text_rows();
+            let lines: Vec<String> =
+                rows.iter().map(|row| row.iter().flatten().cloned().collect::<Vec<_>>().join(" ")).collect();
+            let is_shown = |(node, zone): (&FakeMysql, &str)| {
+                let of_node = format!("127.0.0.1:{}", node.port());
+                lines.iter().any(|line| line.contains(&of_node) && line.contains(&format!("; {zone}")))
+            };
+            nodes.iter().zip(zones).all(is_shown)
+        });
+    };
+    shown(["zone 0", "own zone 1", "own zone 1"]);
+    let mut other = narrows.admin();
+    let settings = format!("{{\"zones\":{{\"127.0.0.1:{}\":\"far\"}}}}", nodes[1].port());
+    let columns = "hostgroup_id, hostgroup_settings";
+    let insert = format!("INSERT INTO mysql_hostgroup_attributes ({columns}) VALUES (1, '{settings}')");
+    for statement in [insert.as_str(), "LOAD MYSQL SERVERS TO RUNTIME"] {
+        assert_eq!(other.query(statement).error(), None, "{statement}");
+    }
+    shown(["zone 0", "zone far", "own zone 1"]);
 }
 
 #[test]

@@ -27,7 +27,7 @@ const CONTROL: Floors = &[
 ];
 
 const PROXY: Floors = &[
-    &["hash", "outbox", "pin_reason", "recent_texts", "reply", "rows", "rt", "state", "tls"],
+    &["hash", "lag", "outbox", "pin_reason", "recent_texts", "reply", "rows", "rt", "state", "tls"],
     &[
         "descriptors",
         "hostgroup",

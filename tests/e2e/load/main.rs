@@ -11,6 +11,7 @@ mod peaks;
 mod strangers;
 mod swarm;
 mod turns;
+mod waiting;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -215,8 +215,8 @@ fn hints_without_effect_are_counted_logged_and_explained() {
     let pair = Pair::start();
     let narrows = start(&pair.config());
     let mut client = narrows.client();
-    client.query("/* max_lag_ms=100; framework=django; query_retries=x */ DO 1");
-    client.query("/* max_lag_ms=100 */ DO 1");
+    client.query("/* max_lag_ms=700000; framework=django; query_retries=x */ DO 1");
+    client.query("/* min_epoch_ms=100 */ DO 1");
     let logged = narrows.wait_for_log(0, |log| log.contains("hint ignored"));
     assert_eq!(logged.matches("hint ignored").count(), 1, "one line a minute: {logged}");
 
@@ -224,14 +224,14 @@ fn hints_without_effect_are_counted_logged_and_explained() {
     let status = admin.query("SHOW NARROWS STATUS").text_rows();
     let counted = ["Narrows_hints_ignored", "3"].map(|cell| Some(cell.to_owned())).to_vec();
     assert!(status.contains(&counted), "{status:?}");
-    let explain = "EXPLAIN ROUTE '/* hostgroup=1; max_lag_ms=5; framework=django */ DO 1'";
+    let explain = "EXPLAIN ROUTE '/* hostgroup=1; max_lag_ms=700000; framework=django */ DO 1'";
     let rows = admin.query(explain).text_rows();
     let of = |what: &str| {
         let fits = |row: &&Vec<Option<String>>| row.get(1).and_then(Option::as_deref) == Some(what);
         rows.iter().filter(fits).filter_map(|row| row.get(2).cloned().flatten()).collect::<Vec<String>>()
     };
     assert_eq!(of("hint"), ["hostgroup=1"]);
-    assert_eq!(of("hint ignored"), ["max_lag_ms=5", "framework=django"]);
+    assert_eq!(of("hint ignored"), ["max_lag_ms=700000", "framework=django"]);
     assert_eq!(of("hostgroup"), ["1"]);
 }
 

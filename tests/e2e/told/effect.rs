@@ -22,9 +22,9 @@ fn each_load_warns_of_what_has_no_effect() {
             "restapi_routes (1 row) has no effect",
         ),
         (
-            "INSERT INTO mysql_query_rules (rule_id, active, gtid_from_hostgroup) VALUES (1, 1, 0), (2, 1, 0), (3, 0, 0)",
+            "INSERT INTO mysql_query_rules (rule_id, active, cache_timeout) VALUES (1, 1, 5), (2, 1, 5), (3, 0, 5)",
             "LOAD MYSQL QUERY RULES TO RUNTIME",
-            "mysql_query_rules.gtid_from_hostgroup, set in 2 rows, has no effect",
+            "mysql_query_rules.cache_timeout, set in 2 rows, has no effect",
         ),
         (
             "UPDATE mysql_users SET attributes = '{\"no_such_key\": 1}'",

@@ -29,7 +29,6 @@ pub const VERBS: &[Verb] = &[
 /// What Narrows does not do, as README.md says at greater length.
 const NOT_DONE: &[(&str, &str)] = &[
     ("failover", "Narrows follows a failover, but promotes no server."),
-    ("lag of a statement", "The hints max_lag_ms and min_epoch_ms have no effect."),
     ("cluster of proxies", "Configuration is not copied between proxies."),
     ("causal reads", "No read waits until its replica has what the client has written."),
     ("SQL injection", "It is not detected."),

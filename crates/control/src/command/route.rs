@@ -99,6 +99,9 @@ fn lines(route: &ExplainedRoute) -> Vec<Vec<String>> {
         add(what, name, server.reason.clone());
     }
     add("cache", route.cache.clone(), String::new());
+    if let Some((value, why)) = &route.replay {
+        add("transaction_replay", (*value).to_owned(), why.clone());
+    }
     for (reason, cause) in &route.pins {
         add("pins", (*reason).to_owned(), cause.clone());
     }
@@ -194,6 +197,7 @@ mod tests {
             outcome: RouteOutcome::Hostgroup(HostgroupId(7), "a hint".to_owned()),
             servers: Vec::new(),
             cache: String::new(),
+            replay: None,
             pins: Vec::new(),
         };
         let told = |route: &ExplainedRoute, what: &str| {

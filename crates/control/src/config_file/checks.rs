@@ -215,6 +215,7 @@ pub(crate) fn attributes_fault(row: &HostgroupAttributesRow) -> Option<String> {
     let warnings = || row.handle_warnings().map(drop);
     let preference = || row.preference().map(drop);
     let waiting = || row.waiting().map(drop);
+    let causal_reads = || row.causal_reads().map(drop);
     let defaults = || row.servers_defaults().map(drop);
     let balance = row.balance().map(drop);
     balance
@@ -222,6 +223,7 @@ pub(crate) fn attributes_fault(row: &HostgroupAttributesRow) -> Option<String> {
         .and_then(|()| warnings())
         .and_then(|()| preference())
         .and_then(|()| waiting())
+        .and_then(|()| causal_reads())
         .and_then(|()| defaults())
         .err()
 }

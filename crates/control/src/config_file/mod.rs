@@ -13,6 +13,7 @@ mod sections;
 pub(crate) mod together;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use narrows_proxy::hostgroup::Names;
 use narrows_proxy::snapshot::Rows;
@@ -173,6 +174,7 @@ fn loaded(sections: Sections, diagnostics: Vec<Diagnostic>) -> LoadedFile {
             tls: SharedTls::default(),
             // Only the monitor resolves names.
             names: Names::default(),
+            said_zones: Arc::default(),
         },
         variables: sections.variables,
         bootstrap: sections.bootstrap,

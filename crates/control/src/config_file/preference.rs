@@ -17,6 +17,8 @@ pub(super) struct Preferences<'a> {
     pub linked: &'a [Vec<i32>],
     /// `mysql-zone`.
     pub own_zone: &'a str,
+    /// Whether servers may say themselves in which zone they are.
+    pub has_segments: bool,
 }
 
 impl Preferences<'_> {
@@ -39,7 +41,7 @@ impl Preferences<'_> {
                 search.add(SERVERS_ON_VARIABLES, place(index), || not_as_written(row, "zones", flaw));
             }
         }
-        if !self.own_zone.is_empty() && !has_zones && !self.servers.is_empty() {
+        if !self.own_zone.is_empty() && !has_zones && !self.has_segments && !self.servers.is_empty() {
             const ZONE: &str = "mysql-zone";
             let why = "no hostgroup_settings name the zones of servers";
             search.add_idle(VARIABLES, (Of::Variables, 0, ZONE), || ZONE.to_owned(), why);

@@ -93,6 +93,7 @@ impl<'a> Together<'a> {
         self.without_monitor(&mut search);
         self.about_hostgroups(&hostgroups, &mut search);
         self.about_clusters(&hostgroups, &mut search);
+        self.about_nodes(&mut search);
         self.about_preferences(&mut search);
         self.about_aurora(&mut search);
         self.ssl_params(&mut search);
@@ -224,6 +225,45 @@ impl<'a> Together<'a> {
         }
     }
 
+    /// Clusters that nobody may write to, and servers that several clusters move.
+    fn about_nodes(&self, search: &mut Search) {
+        let mut clusters: BTreeMap<(&str, u16), Vec<usize>> = BTreeMap::new();
+        for (at, (kind, index, row)) in self.clusters.iter().enumerate() {
+            let name = || format!("{} writer_hostgroup={}", kind.table(), row.writer_hostgroup);
+            if row.max_writers == 0 {
+                let flaw = "is 0: no node of the cluster is ever written to".to_owned();
+                search.add(SERVERS, (Of::Clusters(*kind), *index, "max_writers"), || Problem::NotAsWritten {
+                    row: name(),
+                    name: "max_writers".to_owned(),
+                    flaw,
+                });
+            }
+            for server in self.servers.iter().filter(|it| row.hostgroups().contains(&it.hostgroup)) {
+                let of = clusters.entry((&server.hostname, server.port)).or_default();
+                if of.last() != Some(&at) {
+                    of.push(at);
+                }
+            }
+        }
+        for ((hostname, port), of) in clusters {
+            let &[first, second, ..] = &of[..] else { continue };
+            let (Some((kind, _, row)), Some((other, index, second_row))) =
+                (self.clusters.get(first), self.clusters.get(second))
+            else {
+                continue;
+            };
+            search.add(SERVERS, (Of::Clusters(*other), *index, "writer_hostgroup"), || Problem::NotAsWritten {
+                row: format!("server {hostname}:{port}"),
+                name: format!("is a node of {} writer_hostgroup={}", kind.table(), row.writer_hostgroup),
+                flaw: format!(
+                    "and of {} writer_hostgroup={}: each row decides its role by itself, and they may choose different writers",
+                    other.table(),
+                    second_row.writer_hostgroup
+                ),
+            });
+        }
+    }
+
     /// Times and lags of Aurora that do not go together.
     fn about_aurora(&self, search: &mut Search) {
         for (index, row) in self.aurora.iter().enumerate().filter(|(_, row)| row.cluster.active) {
@@ -296,7 +336,9 @@ impl<'a> Together<'a> {
         let clusters = self.clusters.iter().map(|(_, _, row)| row.hostgroups().map(|it| it.0).to_vec());
         let linked: Vec<Vec<i32>> = pairs.chain(clusters).collect();
         let (rows, servers) = (&self.hostgroup_attributes, &self.servers);
-        Preferences { rows, servers, linked: &linked, own_zone: &self.variables.zone }.examine(search);
+        let has_segments = self.clusters.iter().any(|(kind, ..)| *kind == ClusterKind::Galera);
+        let own_zone = &self.variables.zone;
+        Preferences { rows, servers, linked: &linked, own_zone, has_segments }.examine(search);
     }
 
     /// TLS settings of servers that there are not, or that are connected to without TLS.

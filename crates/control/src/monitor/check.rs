@@ -85,7 +85,7 @@ pub trait Task {
         false
     }
 
-    /// The lag of the server in milliseconds, if it is known that precisely.
+    /// The lag of the server in milliseconds by the last check; `None`: it follows nobody, or its lag is not known.
     fn lag_ms(&self) -> Option<u32> {
         None
     }

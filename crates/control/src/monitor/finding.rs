@@ -25,6 +25,8 @@ pub enum Finding {
     Roster(Address, ClusterId, Roster),
     /// The view that a node of a cluster has; `None`: it has none, or cannot be used.
     View(Address, ClusterId, Option<View>),
+    /// The zone that a server says it is in.
+    Zone(Address, String),
 }
 
 impl Finding {
@@ -37,9 +39,11 @@ impl Finding {
             Finding::Role(server, _, ServerRole::Reader) => (server, "reader"),
             Finding::Lag(server, _, Lag::Fine, _) => (server, "caught_up"),
             Finding::Lag(server, _, Lag::TooMuch, _) => (server, "lagging"),
-            Finding::Node(..) | Finding::View(..) | Finding::Roster(..) | Finding::Topology(..) => {
-                return None;
-            }
+            Finding::Node(..)
+            | Finding::View(..)
+            | Finding::Roster(..)
+            | Finding::Topology(..)
+            | Finding::Zone(..) => return None,
         })
     }
 }

@@ -24,7 +24,7 @@ pub struct Record {
     pub is_refused: bool,
     /// Its values: `read_only`, the lag in seconds, or the state of a node; of several nodes one after the other.
     pub values: Vec<LogCell>,
-    /// The lag in milliseconds, if it is known that precisely.
+    /// The lag in milliseconds; `None`: the server follows nobody, or the check finds none.
     pub lag_ms: Option<u32>,
 }
 

@@ -92,7 +92,7 @@ impl Monitor {
         Ok(Monitor { plans, alarms })
     }
 
-    /// Where it hears which writer hostgroups of clusters are doubtful, because of what happened to statements.
+    /// Where it hears which writer hostgroups are doubtful, because of what happened to statements.
     pub fn alarms(&self) -> MailboxSender<Arc<Demand>> {
         self.alarms.clone()
     }

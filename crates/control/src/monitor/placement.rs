@@ -3,6 +3,7 @@
 //! Rows go in and rows come out. The operator's configuration is never changed: each [`Placement`] starts from it.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use narrows_proxy::snapshot::{
@@ -21,6 +22,8 @@ pub struct Known {
     unreachable: BTreeSet<Address>,
     roles: BTreeMap<(Address, CheckType), ServerRole>,
     lagging: BTreeSet<(HostgroupId, Address)>,
+    /// The zones that servers say they are in.
+    zones: BTreeMap<Address, String>,
     /// The nodes of clusters.
     pub seats: Seats,
     /// What is known of RDS.
@@ -63,6 +66,9 @@ impl Known {
             Finding::Topology(address, topology) => self.readers.learn(address, topology),
             Finding::Roster(address, cluster, roster) => self.seats.learn_roster(*cluster, address, roster),
             Finding::View(address, cluster, view) => self.seats.learn_view(*cluster, address, view.as_ref()),
+            Finding::Zone(address, zone) => {
+                self.zones.insert(address.clone(), zone.clone()).as_ref() != Some(zone)
+            }
         }
     }
 
@@ -73,6 +79,7 @@ impl Known {
         self.roles.retain(|(address, check_type), _| {
             of(address).is_some_and(|target| target.check_types.contains(check_type))
         });
+        self.zones.retain(|address, _| of(address).is_some_and(|target| !target.clusters.is_empty()));
         self.seats.keep(targets);
         self.readers.keep(targets);
         self.lagging.retain(|(hostgroup, address)| {
@@ -92,6 +99,13 @@ impl Known {
     /// Finds the readers of RDS.
     pub fn find_readers(&mut self, rows: &Rows, now: Instant) {
         self.readers.find(rows, &self.unreachable, now);
+    }
+
+    /// The zones that servers say they are in, by `host:port`.
+    pub fn said_zones(&self) -> BTreeMap<String, Arc<str>> {
+        let named =
+            |(of, zone): (&Address, &String)| (format!("{}:{}", of.hostname, of.port), zone.as_str().into());
+        self.zones.iter().map(named).collect()
     }
 
     /// Whether a server has said which role it has.
@@ -130,6 +144,7 @@ impl Known {
             unreachable: list("unreachable").iter().filter_map(address).collect(),
             roles: list("roles").iter().filter_map(role).collect(),
             lagging: list("lagging").iter().filter_map(lagging).collect(),
+            zones: BTreeMap::new(),
             seats: Seats::from_json(&written["clusters"], Instant::now()),
             readers: FoundReaders::default(),
         }

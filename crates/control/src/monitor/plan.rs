@@ -55,6 +55,8 @@ pub struct Target {
     pub use_ssl: bool,
     /// The variables that determine its role, for each kind of pair that it is in.
     pub check_types: Vec<CheckType>,
+    /// The pairs that it is in, by their writer hostgroups, with those variables.
+    pub pairs: Vec<(HostgroupId, CheckType)>,
     /// The limits on its lag, by hostgroup.
     pub lag_limits: Vec<LagLimit>,
     /// The clusters that it is a node of.
@@ -111,6 +113,12 @@ impl NodeOf {
 }
 
 impl Target {
+    /// A server of which nothing is to be checked yet.
+    fn new(address: Address) -> Target {
+        let (check_types, pairs, lag_limits, clusters) = Default::default();
+        Target { address, use_ssl: false, check_types, pairs, lag_limits, clusters }
+    }
+
     /// A row to connect with.
     pub fn row(&self) -> ServerRow {
         ServerRow {
@@ -132,13 +140,7 @@ pub fn targets(servers: &[ServerRow], rows: &Rows) -> Vec<Target> {
         |row: &&ServerRow| matches!(row.status, ServerStatus::OfflineSoft | ServerStatus::OfflineHard);
     for row in servers.iter().filter(|row| !offline(row)) {
         let address = Address::of(row);
-        let target = targets.entry(address.clone()).or_insert_with(|| Target {
-            address,
-            use_ssl: false,
-            check_types: Vec::new(),
-            lag_limits: Vec::new(),
-            clusters: Vec::new(),
-        });
+        let target = targets.entry(address.clone()).or_insert_with(|| Target::new(address));
         target.use_ssl |= row.use_ssl;
         if row.max_replication_lag > 0 {
             let settings = rows.hostgroup_attributes.iter().find(|it| it.hostgroup == row.hostgroup);
@@ -164,6 +166,9 @@ pub fn targets(servers: &[ServerRow], rows: &Rows) -> Vec<Target> {
             let check_type = CheckType::named(&pair.check_type);
             if !target.check_types.contains(&check_type) {
                 target.check_types.push(check_type);
+            }
+            if !target.pairs.contains(&(pair.writer_hostgroup, check_type)) {
+                target.pairs.push((pair.writer_hostgroup, check_type));
             }
         }
     }

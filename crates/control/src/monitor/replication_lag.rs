@@ -69,6 +69,8 @@ impl Lags {
 struct ReplicationLag {
     /// The last lag; `None`: that check failed.
     behind: Option<Behind>,
+    /// The lag in seconds that is assumed for [`Behind::Unknown`]: the greatest of its hostgroups.
+    when_null: u32,
     lags: Vec<(HostgroupId, Lags)>,
 }
 
@@ -93,6 +95,8 @@ impl Task for ReplicationLag {
 
     fn decide(&mut self, _: &Outcome, settings: &MonitorSettings, target: &Target) -> Vec<Finding> {
         let (mut findings, limits) = (Vec::new(), &target.lag_limits);
+        let when_null = limits.iter().map(|limit| limit.when_null.unwrap_or(settings.lag_when_null));
+        self.when_null = when_null.max().unwrap_or(settings.lag_when_null);
         self.lags.retain(|(hostgroup, _)| limits.iter().any(|limit| limit.hostgroup == *hostgroup));
         for LagLimit { hostgroup, seconds, when_null } in limits.iter().copied() {
             if !self.lags.iter().any(|(of, _)| *of == hostgroup) {
@@ -111,6 +115,15 @@ impl Task for ReplicationLag {
             }
         }
         findings
+    }
+
+    fn lag_ms(&self) -> Option<u32> {
+        let seconds = match self.behind? {
+            Behind::Seconds(seconds) => u32::try_from(seconds).unwrap_or(u32::MAX),
+            Behind::Unknown => self.when_null,
+            Behind::NotAReplica => return None,
+        };
+        Some(seconds.saturating_mul(1_000))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Further rounds of checks of a cluster's nodes: what happens to statements makes its writers doubtful, and the next interval may be
-//! seconds away. A cluster has at most one such round a second.
+//! Further rounds of checks of the servers of a writer hostgroup: what happens to statements makes its writers doubtful, and the next
+//! interval may be seconds away. A hostgroup has at most one such round a second.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use narrows_proxy::hostgroup::Demand;
 use narrows_proxy::rt::Instant;
 use narrows_proxy::snapshot::HostgroupId;
 
-/// The rounds to come, by the writer hostgroups of their clusters.
+/// The rounds to come, by writer hostgroup.
 #[derive(Debug, Default)]
 pub struct Rounds {
     waiting: BTreeMap<HostgroupId, Arc<Demand>>,
@@ -28,7 +28,7 @@ impl Rounds {
         self.waiting.keys().map(|hostgroup| self.due(*hostgroup, now)).min()
     }
 
-    /// The clusters whose rounds begin now: from here on they may raise another alarm.
+    /// The hostgroups whose rounds begin now: from here on they may raise another alarm.
     pub fn begin(&mut self, now: Instant) -> Vec<HostgroupId> {
         let due: Vec<HostgroupId> =
             self.waiting.keys().copied().filter(|hostgroup| self.due(*hostgroup, now) <= now).collect();
@@ -46,7 +46,7 @@ impl Rounds {
     }
 }
 
-/// From one round of a cluster to the next.
+/// From one round of a hostgroup to the next.
 const LEAST_PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cluster_has_a_round_at_once_and_then_one_a_second_at_most() {
+    fn a_hostgroup_has_a_round_at_once_and_then_one_a_second_at_most() {
         let (mut rounds, begun) = (Rounds::default(), Instant::now());
         let alarm = |hostgroup| Arc::new(Demand::new(HostgroupId(hostgroup), 1));
         assert_eq!(rounds.next(begun), None);
@@ -62,7 +62,7 @@ mod tests {
         assert!(first.may_raise_alarm() && !first.may_raise_alarm());
         rounds.ask(Arc::clone(&first));
         assert_eq!((rounds.next(begun), rounds.begin(begun)), (Some(begun), vec![HostgroupId(1)]));
-        // Only now may it be raised again; the round waits, and those of other clusters do not.
+        // Only now may it be raised again; the round waits, and those of other hostgroups do not.
         assert!(first.may_raise_alarm());
         let soon = begun + Duration::from_millis(300);
         rounds.ask(first);

@@ -232,6 +232,7 @@ impl Trials {
             address: Address::of(&server),
             use_ssl: server.use_ssl,
             check_types: Vec::new(),
+            pairs: Vec::new(),
             lag_limits: Vec::new(),
             clusters: Vec::new(),
         };

@@ -116,10 +116,14 @@ impl Watch {
         }
     }
 
-    /// Checks at once what the server is in the cluster with this writer hostgroup.
+    /// Checks at once what the server is in the cluster, or in the pair, with this writer hostgroup.
     pub fn check_now(&self, writers: HostgroupId) {
-        let is_of =
-            |subject: Subject| matches!(subject, Subject::Node(cluster) if cluster.writers == writers);
+        let target = self.shared.target.borrow();
+        let is_of = |subject: Subject| match subject {
+            Subject::Node(cluster) => cluster.writers == writers,
+            Subject::Role(check_type) => target.pairs.contains(&(writers, check_type)),
+            Subject::Server => false,
+        };
         self.tasks.iter().filter(|running| is_of(running.what.1)).for_each(|it| it.prompt.notify_one());
     }
 }

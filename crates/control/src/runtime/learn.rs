@@ -1,12 +1,16 @@
 //! Applies what the monitor has found.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use narrows_proxy::hostgroup::{Hostgroup, Server};
+use narrows_proxy::lag::ReplicaLag;
 use narrows_proxy::server::DataPlane;
-use narrows_proxy::snapshot::{Rows, ServerRow};
+use narrows_proxy::snapshot::{ServerRow, ServerStatus};
 
 use super::Runtime;
+use super::servers::LAG_CHECKS;
 use crate::monitor::Report;
 use crate::monitor::cluster::{ClusterId, aurora_row};
 use crate::monitor::log::Record;
@@ -49,7 +53,8 @@ impl Runtime {
         let servers = self.servers.placement.with_states(&self.servers.known);
         // A reader that was found is checked before it is anywhere.
         let has_another_plan = std::mem::take(&mut self.servers.has_another_plan);
-        if servers == self.servers.running {
+        let has_other_zones = self.servers.follow_zones();
+        if servers == self.servers.running && !has_other_zones {
             if has_another_plan {
                 self.announce_plan(store);
             }
@@ -66,7 +71,7 @@ impl Runtime {
 
     /// Makes the workers use these servers; returns whether they do.
     fn publish_servers(&mut self, servers: Vec<ServerRow>) -> bool {
-        let rows = Rows { servers, names: self.servers.names.clone(), ..self.rows.clone() };
+        let rows = self.servers.with_found(servers, &self.rows);
         if let Err(error) = self.plane.publish(rows) {
             // Only servers have changed, and servers are never a reason to refuse a configuration.
             tracing::error!(%error, "cannot apply the findings of the monitor");
@@ -79,6 +84,9 @@ impl Runtime {
         let latencies = self.servers.note(records, settings);
         self.announce_latencies(&latencies);
         self.servers.latencies_us.extend(latencies);
+        if records.iter().any(|record| LAG_CHECKS.contains(&record.kind)) {
+            self.announce_lags();
+        }
         if let Err(refusal) = store.record(records) {
             tracing::warn!(reason = refusal.message, "cannot store the results of checks");
         }
@@ -117,6 +125,29 @@ impl Runtime {
             if let Some(latency_us) = latencies_us.get(&(server.row.hostname.as_str(), server.row.port)) {
                 server.figures.set_latency_us(*latency_us);
             }
+        }
+    }
+
+    /// Reports the lags of servers to the data plane. A writer waits for nobody, whatever a check of its replication says.
+    pub(super) fn announce_lags(&self) {
+        let Some(snapshot) = self.plane.running().map(DataPlane::snapshot) else { return };
+        let mut lags: HashMap<(&str, u16), ReplicaLag> = HashMap::new();
+        for check in LAG_CHECKS {
+            for ((of, _), lag) in self.servers.lags.iter().filter(|((_, by), _)| *by == check) {
+                lags.entry((of.hostname.as_str(), of.port)).or_insert(*lag);
+            }
+        }
+        let servers =
+            || snapshot.hostgroups.values().flat_map(|it| it.servers.iter().map(move |of| (it, of)));
+        let is_writer = |(hostgroup, server): &(&Arc<Hostgroup>, &Arc<Server>)| {
+            hostgroup.writers.is_some() && server.row.status == ServerStatus::Online
+        };
+        for (_, server) in servers().filter(is_writer) {
+            lags.remove(&(server.row.hostname.as_str(), server.row.port));
+        }
+        for (_, server) in servers() {
+            let lag = lags.get(&(server.row.hostname.as_str(), server.row.port));
+            server.figures.lag.set(lag.copied());
         }
     }
 }

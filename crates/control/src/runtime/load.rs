@@ -90,6 +90,7 @@ impl Runtime {
             store.show_servers(&self.servers.placed_rows());
         }
         self.announce_latencies(&self.servers.latencies_us);
+        self.announce_lags();
         self.announce_plan(store);
     }
 

@@ -115,7 +115,7 @@ impl Runtime {
     /// The running state, with the monitor (`None`: there is none), the listeners for administrators, and the scheduler.
     pub fn new(
         store: &mut Store,
-        begun: Begun,
+        mut begun: Begun,
         monitor: Option<Monitor>,
         (listeners, http): (AdminListeners, HttpListeners),
         scheduler: Scheduler,
@@ -136,8 +136,8 @@ impl Runtime {
             keep: begun.keep,
             on_pulse: begun.on_pulse,
             set_log_levels: begun.set_log_levels,
+            switchover: begun.holds.take_cut_off().map(|it| Switchover::cut_off(&it)),
             holds: begun.holds,
-            switchover: None,
             begin_work,
         };
         if runtime.servers.monitor.is_some() {

@@ -6,12 +6,14 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use narrows_proxy::hostgroup::{NameTable, Names};
+use narrows_proxy::lag::ReplicaLag;
 use narrows_proxy::snapshot::{Rows, ServerRow, ServerStatus};
 
-use crate::monitor::cluster::ClusterId;
+use crate::monitor::check::CheckKind;
 use crate::monitor::cluster::decide::{Change, NodeRole};
 use crate::monitor::cluster::roster::{Arrival, MOST_FOUND};
 use crate::monitor::cluster::seats::Event;
+use crate::monitor::cluster::{ClusterId, aurora};
 use crate::monitor::finding::{Finding, Lag, MeasuredLag, Reach, ServerRole};
 use crate::monitor::health::Health;
 use crate::monitor::log::{CheckCounts, Record};
@@ -20,7 +22,7 @@ use crate::monitor::placement::{Known, Placement};
 use crate::monitor::plan::{Address, Target, targets};
 use crate::monitor::rds_topology::BlueGreen;
 use crate::monitor::settings::MonitorSettings;
-use crate::monitor::{Monitor, Monitoring};
+use crate::monitor::{Monitor, Monitoring, replication_lag};
 use crate::schema::Module;
 use crate::variables::Values;
 
@@ -33,6 +35,10 @@ pub(super) struct Servers {
     /// The servers that the data plane uses.
     pub running: Vec<ServerRow>,
     pub latencies_us: BTreeMap<Address, u64>,
+    /// The lags of servers that follow others, by the check that has found them.
+    pub lags: BTreeMap<(Address, CheckKind), ReplicaLag>,
+    /// The zones that servers say they are in, as the data plane gets them.
+    said_zones: Arc<BTreeMap<String, Arc<str>>>,
     pub names: Names,
     pub checks: CheckCounts,
     pub health: Health,
@@ -59,6 +65,8 @@ impl Servers {
             placement,
             known,
             latencies_us: BTreeMap::new(),
+            lags: BTreeMap::new(),
+            said_zones: Arc::default(),
             names: Names::default(),
             checks: CheckCounts::default(),
             health: Health::default(),
@@ -81,6 +89,7 @@ impl Servers {
         if !settings.enabled {
             self.known.forget_health();
             self.health.forget();
+            self.lags.clear();
         } else if module == Module::MysqlServers {
             let found = self.known.readers.rows(rows);
             let servers = self.known.seats.with_found(&[rows.servers.as_slice(), &found].concat(), rows);
@@ -89,6 +98,12 @@ impl Servers {
             self.health.keep(&targets);
             let is_known = |address: &Address| targets.iter().any(|target| target.address == *address);
             self.latencies_us.retain(|address, _| is_known(address));
+            self.lags.retain(|(address, check), _| {
+                targets
+                    .iter()
+                    .any(|target| target.address == *address && !(check.subjects)(target).is_empty())
+            });
+            self.said_zones = Arc::new(self.known.said_zones());
             self.changes.retain(|(address, _), _| is_known(address));
         }
         let is_outdated =
@@ -100,7 +115,7 @@ impl Servers {
             self.note_changes(changed);
         }
         let servers = placement.with_states(&self.known);
-        (Rows { servers, names: self.names.clone(), ..rows.clone() }, placement)
+        (self.with_found(servers, rows), placement)
     }
 
     /// Records what has been applied.
@@ -111,7 +126,23 @@ impl Servers {
 
     /// The rows that run, or would run if the data plane were running.
     pub fn over(&self, rows: &Rows) -> Rows {
-        Rows { servers: self.running.clone(), names: self.names.clone(), ..rows.clone() }
+        self.with_found(self.running.clone(), rows)
+    }
+
+    /// `rows` with these servers, and with what is known of them.
+    pub fn with_found(&self, servers: Vec<ServerRow>, rows: &Rows) -> Rows {
+        let (names, said_zones) = (self.names.clone(), Arc::clone(&self.said_zones));
+        Rows { servers, names, said_zones, ..rows.clone() }
+    }
+
+    /// Takes over the zones that servers say they are in; returns whether they are others than before.
+    pub fn follow_zones(&mut self) -> bool {
+        let zones = self.known.said_zones();
+        let are_others = zones != *self.said_zones;
+        if are_others {
+            self.said_zones = Arc::new(zones);
+        }
+        are_others
     }
 
     /// The rows that run, without what remains in the hostgroups that nodes of clusters have left.
@@ -205,6 +236,9 @@ impl Servers {
     pub fn note(&mut self, records: &[Record], settings: &MonitorSettings) -> BTreeMap<Address, u64> {
         for record in records {
             self.checks.add(record);
+            if settings.enabled && LAG_CHECKS.contains(&record.kind) {
+                self.note_lag(record);
+            }
             if settings.enabled {
                 self.health.note(record);
             }
@@ -214,11 +248,31 @@ impl Servers {
         pings.filter_map(latency).collect()
     }
 
+    /// Keeps the lag that a check has found. A failed check changes nothing.
+    fn note_lag(&mut self, record: &Record) {
+        if record.outcome.is_err() {
+            return;
+        }
+        let (key, at_ms) = ((record.address.clone(), record.kind), record.start_us / 1_000);
+        let lag = record.lag_ms.map(|lag_ms| ReplicaLag {
+            lag_ms,
+            at_ms: u64::try_from(at_ms).unwrap_or(0),
+            is_aurora: record.kind == &aurora::CHECK,
+        });
+        match lag {
+            Some(lag) => drop(self.lags.insert(key, lag)),
+            None => drop(self.lags.remove(&key)),
+        }
+    }
+
     /// Where servers are once `rows` are loaded with `settings`: known roles apply to them too.
     fn place(&self, rows: &Rows, settings: &MonitorSettings) -> Placement {
         placement(rows, settings, &self.known)
     }
 }
+
+/// The checks that find lags. What an Aurora replica says of itself comes first: to replication it follows nobody.
+pub(super) const LAG_CHECKS: [CheckKind; 2] = [&aurora::CHECK, &replication_lag::CHECK];
 
 /// The settings of the monitor, which are those of no checks if there is none.
 fn settings(variables: &Values, monitoring: Monitoring) -> MonitorSettings {
@@ -253,6 +307,7 @@ fn tell(finding: &Finding) {
     match finding {
         // The change of its role has a line of its own.
         Finding::Node(..) | Finding::View(..) | Finding::Roster(..) => {}
+        Finding::Zone(server, segment) => tracing::debug!(%server, segment, "a node says its segment"),
         Finding::Topology(server, topology) => match topology.switchover {
             BlueGreen::None => {}
             BlueGreen::Runs => {

@@ -6,11 +6,12 @@ use std::time::Instant;
 use narrows_proxy::snapshot::{HostgroupId, ServerRow, ServerStatus};
 
 use super::Runtime;
+use crate::holds::CutOff;
 use crate::monitor::Report;
 use crate::monitor::cluster::{ClusterKind, clusters};
 use crate::monitor::plan::Address;
 use crate::store::Store;
-use crate::switchover::{Journal, SwitchoverOrder, Wanted, Wish};
+use crate::switchover::{Journal, Step, StepState, SwitchoverOrder, Wanted, Wish};
 
 /// The last switchover: it runs, or has ended.
 pub struct Switchover {
@@ -20,6 +21,18 @@ pub struct Switchover {
     pub since: Instant,
     /// What it has done.
     pub journal: Journal,
+}
+
+impl Switchover {
+    /// One that the end of its process has cut off.
+    pub fn cut_off(it: &CutOff) -> Switchover {
+        let journal = Journal::default();
+        let state = StepState::Failed(format!("it was {}", it.reason));
+        let (server, statement) = ("narrows".to_owned(), it.by.clone());
+        journal.add(Step { server, statement, state, took_ms: 0 });
+        journal.end(Err(it.reason.to_owned()));
+        Switchover { hostgroup: it.hostgroup, since: Instant::now(), journal }
+    }
 }
 
 impl Runtime {
@@ -154,7 +167,15 @@ impl Runtime {
             Wanted::Roles { findings, done } => {
                 self.learn(store, Report { records: Vec::new(), findings, names: None, taken: done });
             }
-            Wanted::Released(hostgroup) => drop(self.release(store, hostgroup)),
+            Wanted::Released(hostgroup) => {
+                self.holds.release_switchover(hostgroup);
+                self.keep_what_runs(store);
+                tracing::info!(%hostgroup, "a hostgroup is held no longer");
+            }
+            Wanted::Ended(hostgroup) => {
+                self.holds.end_switchover(hostgroup);
+                self.keep_what_runs(store);
+            }
         }
     }
 }

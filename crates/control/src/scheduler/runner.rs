@@ -1,5 +1,6 @@
 //! The scheduler's thread: starts what is due, reads what runs, and ends what takes too long.
 
+use std::collections::VecDeque;
 use std::process::ExitStatus;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -21,6 +22,8 @@ pub struct Runner {
     timetable: Timetable,
     limit: Option<Duration>,
     runs: Vec<Run>,
+    /// Jobs that were due while as many ran as may, each once, in order.
+    queue: VecDeque<ScheduledJob>,
     remarks: Remarks,
     /// Whether all runs are being ended.
     is_ending: bool,
@@ -35,6 +38,7 @@ impl Runner {
             timetable: Timetable::default(),
             limit: None,
             runs: Vec::new(),
+            queue: VecDeque::new(),
             remarks: Remarks::default(),
             is_ending: false,
         }
@@ -44,6 +48,7 @@ impl Runner {
     pub fn run(mut self, orders: &Receiver<Order>) {
         while self.obey(orders) {
             let now = Instant::now();
+            self.start_queued();
             for job in self.timetable.take_due(now) {
                 self.start(job);
             }
@@ -64,6 +69,8 @@ impl Runner {
                     let shared = Arc::clone(&self.shared);
                     figures(&shared).follow(self.timetable.jobs());
                     self.remarks.follow(self.timetable.jobs());
+                    let timetable = &self.timetable;
+                    self.queue.retain(|job| timetable.jobs().any(|known| known == job));
                 }
                 Err(TryRecvError::Empty) => return true,
                 Err(TryRecvError::Disconnected) => return false,
@@ -71,25 +78,34 @@ impl Runner {
         }
     }
 
-    /// Starts a job that is due, unless it still runs.
+    /// Starts jobs that had to wait, as far as there is room.
+    fn start_queued(&mut self) {
+        while self.runs.len() < MOST_AT_ONCE
+            && let Some(job) = self.queue.pop_front()
+        {
+            self.start_now(job);
+        }
+    }
+
+    /// Starts a job that is due, unless it still runs or waits. One that finds no room waits until another has ended.
     fn start(&mut self, job: ScheduledJob) {
+        let current = self.runs.iter().find(|run| run.job.id == job.id);
+        if current.is_some() || self.queue.iter().any(|waiting| waiting.id == job.id) {
+            current.into_iter().for_each(|run| self.remarks.overrun(run));
+            let mut figures = figures(&self.shared);
+            figures.of(job.id).into_iter().for_each(|of_job| of_job.skipped += 1);
+        } else if self.runs.len() >= MOST_AT_ONCE {
+            self.remarks.full(&job, MOST_AT_ONCE);
+            self.queue.push_back(job);
+        } else {
+            self.start_now(job);
+        }
+    }
+
+    fn start_now(&mut self, job: ScheduledJob) {
         let shared = Arc::clone(&self.shared);
         let mut figures = figures(&shared);
         let of_job = figures.of(job.id);
-        let is_full = self.runs.len() >= MOST_AT_ONCE;
-        let current = self.runs.iter().find(|run| run.job.id == job.id);
-        if current.is_some() || is_full {
-            of_job.into_iter().for_each(|of_job| of_job.skipped += 1);
-            match current {
-                Some(run) => self.remarks.overrun(run),
-                None => tracing::warn!(
-                    id = job.id,
-                    running = MOST_AT_ONCE,
-                    "too many programs of the scheduler run at once; one is not started"
-                ),
-            }
-            return;
-        }
         let started = SystemTime::now();
         let run = Run::start(job.clone(), &self.surroundings);
         if let Some(of_job) = of_job {
@@ -184,7 +200,7 @@ fn figures(shared: &Shared) -> MutexGuard<'_, Figures> {
     shared.figures.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How many programs may run at once. Far more than there are jobs in any known set-up, far fewer than processes.
+/// How many programs may run at once; others wait. Far more than there are jobs in any known set-up, far fewer than processes.
 const MOST_AT_ONCE: usize = 64;
 
 /// When this process ends or hands over: how long programs have to end after SIGTERM. The next process serves meanwhile,

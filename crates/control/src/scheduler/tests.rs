@@ -150,3 +150,15 @@ fn programs_inherit_no_socket() {
     assert!(descriptor("1").contains("pipe:") && descriptor("2").contains("pipe:"), "{}", last.output);
     assert!(!last.output.contains("socket:"), "{}", last.output);
 }
+
+#[test]
+fn more_jobs_than_may_run_at_once_run_one_after_the_other() {
+    let fixture = Fixture::new();
+    let jobs: Vec<ScheduledJob> = (1..=80)
+        .map(|id| ScheduledJob { interval: Duration::from_secs(2), ..fixture.job(id, "sleep 0.2") })
+        .collect();
+    fixture.follow(jobs);
+    for id in 1..=80 {
+        fixture.until(id, |figures| figures.runs > 0);
+    }
+}

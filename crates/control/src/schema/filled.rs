@@ -5,7 +5,7 @@ use narrows_proxy::client::ClientHost;
 use narrows_proxy::snapshot::HostgroupId;
 use narrows_proxy::stats::{
     CommandLine, DigestLine, ErrorLine, FreeConnection, PreparedLine, ProcessBackend, ProcessLine, RuleLine,
-    ServerLine, UserLine,
+    ServerGtids, ServerLine, UserLine,
 };
 use rusqlite::types::Value;
 use serde_json::json;
@@ -92,7 +92,7 @@ filled! {
         "ConnERR INT" => number(line.tally.failed);
         "MaxConnUsed INT" => number(line.most_used);
         "Queries INT" => number(line.tally.queries);
-        "Queries_GTID_sync INT" => number(line.queries_gtid_sync);
+        "Queries_GTID_sync INT" => number(line.tally.gtid_syncs);
         "Bytes_data_sent INT" => number(line.tally.bytes_sent);
         "Bytes_data_recv INT" => number(line.tally.bytes_received);
         "Latency_us INT" => number(line.latency_us);
@@ -111,6 +111,13 @@ filled! {
         "last_seen INTEGER NOT NULL" => number(line.last_seen);
         "last_error VARCHAR NOT NULL DEFAULT ''" => text(line.last_error);
     } "PRIMARY KEY (hostgroup, hostname, port, username, schemaname, errno)"
+    /// `stats_mysql_gtid_executed`
+    GTID_EXECUTED, gtid_executed(line: ServerGtids) {
+        "hostname VARCHAR NOT NULL" => text(line.hostname);
+        "port INT NOT NULL DEFAULT 3306" => number(line.port.into());
+        "gtid_executed VARCHAR" => text(line.executed);
+        "events INT NOT NULL" => number(line.reports);
+    }
     /// `stats_mysql_free_connections`
     FREE_CONNECTIONS, free_connections(line: FreeConnection) {
         "fd INT NOT NULL" => integer(line.fd);

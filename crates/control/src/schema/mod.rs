@@ -32,7 +32,6 @@ pub const WITHOUT_EFFECT: &[(&str, Effect)] = &[
 
 /// Tables that are always empty.
 pub const ALWAYS_EMPTY: &[&str] = &[
-    "stats_mysql_gtid_executed",
     "stats_proxysql_message_metrics",
     "stats_proxysql_servers_checksums",
     "stats_proxysql_servers_metrics",

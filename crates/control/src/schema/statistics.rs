@@ -69,13 +69,8 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_mysql_gtid_executed",
         places: STATS,
-        doc: "GTIDs that servers have executed.",
-        definition: &[
-            "hostname VARCHAR NOT NULL",
-            "port INT NOT NULL DEFAULT 3306",
-            "gtid_executed VARCHAR",
-            "events INT NOT NULL",
-        ],
+        doc: "GTIDs that servers are known to have executed, where reads must see writes.",
+        definition: filled::GTID_EXECUTED,
     },
     Table {
         name: "stats_mysql_prepared_statements_info",

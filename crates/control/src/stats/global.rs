@@ -65,7 +65,8 @@ pub fn rows(sources: &Sources<'_>, observer: &Observer) -> Vec<Row> {
     rows
 }
 
-/// The counters that ProxySQL does not have, and how often sessions were pinned, by reason.
+/// The counters that ProxySQL does not have, how often sessions were pinned, by reason, and what became of transactions that
+/// were to be run again.
 pub fn of_narrows(observer: &Observer) -> Vec<Vec<String>> {
     let counters = wait(observer.global());
     let own = counters.rows().into_iter().filter(|(name, _)| name.starts_with(OF_NARROWS));
@@ -73,6 +74,11 @@ pub fn of_narrows(observer: &Observer) -> Vec<Vec<String>> {
         own.map(|(name, value)| vec![name.to_owned(), value.to_string()]).collect();
     rows.extend(
         counters.pins.iter().map(|(reason, count)| vec![format!("Narrows_pins_{reason}"), count.to_string()]),
+    );
+    rows.extend(
+        counters.replays.iter().map(|(outcome, count)| {
+            vec![format!("Narrows_transaction_replays_{outcome}"), count.to_string()]
+        }),
     );
     rows
 }

@@ -67,6 +67,7 @@ const TABLES: &[Table] = &[
     reset("stats_mysql_client_host_cache_reset", |observer| {
         (traffic::client_hosts(observer, RESET), not_given_back())
     }),
+    copy("stats_mysql_gtid_executed", |_, observer| traffic::gtids_executed(observer)),
     copy("stats_mysql_processlist", sessions::processes),
     copy("stats_mysql_free_connections", |_, observer| sessions::free_connections(observer)),
     copy("stats_mysql_prepared_statements_info", |_, observer| sessions::prepared_statements(observer)),

@@ -65,6 +65,11 @@ pub fn taken_errors(observer: &Observer) -> (Vec<Row>, GiveBack) {
     (rows, Box::new(|observer| wait(observer.give_back_errors(lines))))
 }
 
+/// `stats_mysql_gtid_executed`
+pub fn gtids_executed(observer: &Observer) -> Vec<Row> {
+    wait(observer.gtids_executed()).into_iter().map(filled::gtid_executed).collect()
+}
+
 /// `stats_mysql_client_host_cache`
 pub fn client_hosts(observer: &Observer, take: Take) -> Vec<Row> {
     observer.client_hosts(take).into_iter().map(filled::client_host_cache).collect()

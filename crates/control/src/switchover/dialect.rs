@@ -112,6 +112,11 @@ impl Dialect {
         }
     }
 
+    /// Whether a server refuses writes of ordinary accounts.
+    pub fn is_read_only(self) -> &'static str {
+        "SELECT @@GLOBAL.read_only"
+    }
+
     /// Makes a server take writes. On MySQL this ends `super_read_only` too.
     pub fn allow_writes(self) -> &'static str {
         "SET GLOBAL read_only = 0"

@@ -6,6 +6,7 @@
 
 mod dialect;
 mod facts;
+mod fault;
 mod gather;
 mod journal;
 mod link;
@@ -67,6 +68,8 @@ pub enum Wanted {
     },
     /// The hostgroup is not held any more.
     Released(HostgroupId),
+    /// It has ended.
+    Ended(HostgroupId),
 }
 
 /// Begins a switchover on a thread of its own, which asks `control` and writes `journal`.
@@ -84,6 +87,7 @@ where
 {
     let work = move || {
         let (also, hostgroup) = (journal.clone(), order.wish.hostgroup);
+        let ended = control.clone();
         let ask = move |wanted: Wanted| control.send(wanted.into()).is_ok();
         let outcome = rt::block_on(run::run(order, observer, Box::new(ask), journal));
         let outcome = outcome.unwrap_or_else(|error| Err(format!("no thread for it: {error}")));
@@ -91,6 +95,8 @@ where
             tracing::warn!(%hostgroup, reason, "a switchover was not made");
         }
         also.end(outcome);
+        // A control thread that has ended keeps nothing.
+        let _ = ended.send(Wanted::Ended(hostgroup).into());
     };
     std::thread::Builder::new().name("switchover".to_owned()).spawn(work).map(drop)
 }

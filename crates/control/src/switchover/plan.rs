@@ -102,7 +102,7 @@ impl SwitchoverPlan {
         if let Some(channel) = old.channels.iter().find(|channel| channel.io_runs || channel.sql_runs) {
             return Err(format!("{old_at} replicates from {}: it is no primary", source_of(channel)));
         }
-        let channel = check_replica((new_at, new), (old_at, old), wish.within)?;
+        let channel = check_replica((new_at, new), (old_at, old))?;
         let (mut followers, mut notes) = (Vec::new(), Vec::new());
         for other in &members.others {
             match follower(other, old) {
@@ -168,7 +168,7 @@ impl SwitchoverPlan {
         let hostgroup = self.wish.hostgroup;
         let position = format!("<position of {old}>");
         let patience = self.patience();
-        let near = self.new.dialect.wait_for(&position.replace(' ', "_"), self.wish.within);
+        let near = self.new.dialect.wait_for(&position.replace(' ', "_"), UNBRAKED);
         let mut lines = vec![
             Line::new(&old, self.old.dialect.position()),
             Line::new(&new, near),
@@ -246,7 +246,6 @@ fn check_member(address: &Address, facts: &Facts) -> Result<(), String> {
 fn check_replica<'a>(
     (new_at, new): (&Address, &'a Facts),
     (old_at, old): (&Address, &Facts),
-    within: Duration,
 ) -> Result<&'a Channel, String> {
     let Some(channel) = new.channel_from(old) else {
         return Err(match new.channels.first() {
@@ -270,8 +269,10 @@ fn check_replica<'a>(
         return Err(format!("{new_at} does not replicate by GTID; use NARROWS HOLD and a tool"));
     }
     match channel.behind_s {
-        Some(lag) if Duration::from_secs(lag) <= within => Ok(channel),
-        Some(lag) => Err(format!("the lag of {new_at} is {lag} s, more than the switchover may take")),
+        Some(lag) if Duration::from_secs(lag) <= CATCH_UP => Ok(channel),
+        Some(lag) => {
+            Err(format!("the lag of {new_at} is {lag} s: a switchover waits for {} s", CATCH_UP.as_secs()))
+        }
         None => Err(format!("{new_at} does not know its lag")),
     }
 }
@@ -313,6 +314,13 @@ fn source(address: &Address, new: &Facts, channel: &Channel, login: Option<(Stri
 fn source_of(channel: &Channel) -> String {
     format!("{}:{}", channel.source_host, channel.source_port)
 }
+
+/// How long the new primary may take to have all of the old one, while clients write: the usual limit for the lag of a replica that
+/// reads are sent to (`mysql_servers.max_replication_lag`), and as long as an administrator waits for an answer.
+pub const CATCH_UP: Duration = Duration::from_secs(30);
+
+/// How long it may take by itself, before clients are braked.
+pub const UNBRAKED: Duration = Duration::from_secs(5);
 
 /// What servers get of the time at most: making one read-only, and having the other catch up.
 const FOR_SERVERS: Duration = Duration::from_secs(2);

@@ -4,6 +4,8 @@
 //! takes writes. Replicas are moved after clients continue. The point of no return is the statement that lets the new primary take
 //! writes: after it nothing is undone, and what fails is reported.
 
+mod approach;
+
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,6 +16,7 @@ use narrows_proxy::stats::Observer;
 
 use super::dialect::Dialect;
 use super::facts::{Channel, only};
+use super::fault;
 use super::gather::gather;
 use super::journal::{Journal, Step, StepState};
 use super::link::{Link, LinkError};
@@ -74,8 +77,9 @@ impl Diary {
                 StepState::Failed(error.to_owned())
             }
         };
-        let (server, statement) = (server.to_owned(), statement.to_owned());
-        self.journal.add(Step { server, statement, state, took_ms });
+        let (server, text) = (server.to_owned(), statement.to_owned());
+        self.journal.add(Step { server, statement: text, state, took_ms });
+        fault::after(statement);
     }
 }
 
@@ -135,36 +139,6 @@ impl Run {
         }
     }
 
-    /// Waits until the new primary is as near as it can be while the old one takes writes, so that clients are not held for
-    /// what it lags.
-    async fn come_near(&self) -> Result<(), String> {
-        let (what, began) = ("wait until it has nearly all, before clients are held", Instant::now());
-        let mut last = Duration::MAX;
-        loop {
-            let round = Instant::now();
-            let asked = self.old.ask(self.plan.old.dialect.position(), FOLLOW_STEP).await;
-            let position = only(&asked.map_err(|error| told(&self.old, what, &error))?);
-            let limit = self.order.wish.within;
-            let question = self.plan.new.dialect.wait_for(&position, limit);
-            let answer = self.new.ask(&question, limit + Duration::from_secs(1)).await;
-            let has_all = only(&answer.map_err(|error| told(&self.new, what, &error))?) == "0";
-            if !has_all && last == Duration::MAX {
-                let reason =
-                    format!("{} has not caught up within {} ms", self.new.address, limit.as_millis());
-                self.journal.note(&self.new.address.to_string(), what, began, Err(&reason));
-                return Err(reason);
-            }
-            // One that is slower than the primary comes no nearer before clients are held.
-            let took = round.elapsed();
-            if took < NEAR || took > last / 2 {
-                break;
-            }
-            last = took;
-        }
-        self.journal.note(&self.new.address.to_string(), what, began, Ok(()));
-        Ok(())
-    }
-
     /// The time that is left while clients are held, and a moment at least, so that a server can answer at all.
     fn left(&self) -> Duration {
         self.order.wish.within.saturating_sub(self.began.get().elapsed()).max(LEAST)
@@ -172,29 +146,50 @@ impl Run {
 
     /// Everything up to the point of no return; returns the position of the old primary.
     async fn switch(&self) -> Result<String, Failure> {
-        let at = |stage: Stage| move |reason: String| Failure { stage, reason };
-        self.hold().await.map_err(at(Stage::Holding))?;
-        let dialect = self.plan.old.dialect;
-        let limit = dialect.limit_locks(self.left());
+        self.hold().await.map_err(|reason| Failure { stage: Stage::Holding, reason })?;
+        let limit = self.plan.old.dialect.limit_locks(self.left());
         let limited = self.old.ask(&limit, self.left()).await;
         limited
             .map_err(|error| Failure { stage: Stage::Holding, reason: told(&self.old, &limit, &error) })?;
+        let position = self.demote().await.map_err(|reason| Failure { stage: Stage::Demoting, reason })?;
+        let allowed = self.step(&self.new, self.plan.new.dialect.allow_writes(), self.left()).await;
+        if let Err(error) = allowed {
+            let stage = if error.is_certain { Stage::Demoting } else { Stage::Promoting };
+            return Err(Failure { stage, reason: error.text });
+        }
+        // One that cannot say so any more has taken writes, and must not be undone.
+        if self.takes_writes(&self.new, self.plan.new.dialect).await == Ok(false) {
+            let reason = format!("{} is still read-only", self.new.address);
+            return Err(Failure { stage: Stage::Promoting, reason });
+        }
+        Ok(position)
+    }
+
+    /// Whether a server takes writes, as it says itself.
+    async fn takes_writes(&self, link: &Link, dialect: Dialect) -> Result<bool, String> {
+        let question = dialect.is_read_only();
+        let answer = link.ask(question, self.left()).await.map_err(|error| told(link, question, &error))?;
+        Ok(answer.says_no())
+    }
+
+    /// Makes the old primary read-only, and waits until the new one has all of it; returns the position.
+    async fn demote(&self) -> Result<String, String> {
+        let dialect = self.plan.old.dialect;
         // The server gives up first, and says so.
         let grace = self.left() + Duration::from_secs(1);
-        let forbidden = self.step(&self.old, dialect.forbid_writes(), grace).await;
-        forbidden.map_err(|error| Failure { stage: Stage::Demoting, reason: error.text })?;
-        let position = self.step(&self.old, dialect.position(), self.left()).await;
-        let position = position.map_err(|error| Failure { stage: Stage::Demoting, reason: error.text })?;
-        let position = only(&position);
-        self.catch_up(&position).await.map_err(at(Stage::Demoting))?;
-        let allowed = self.step(&self.new, self.plan.new.dialect.allow_writes(), self.left()).await;
-        match allowed {
-            Ok(_) => Ok(position),
-            Err(error) => {
-                let stage = if error.is_certain { Stage::Demoting } else { Stage::Promoting };
-                Err(Failure { stage, reason: error.text })
-            }
+        let text = |error: LinkError| error.text;
+        self.step(&self.old, dialect.forbid_writes(), grace).await.map_err(text)?;
+        // A service may answer OK to what it does not do.
+        if self.takes_writes(&self.old, dialect).await? {
+            return Err(format!("{} is still not read-only", self.old.address));
         }
+        let position = self.step(&self.old, dialect.position(), self.left()).await.map_err(text)?;
+        let position = only(&position);
+        if position.is_empty() {
+            return Err(format!("{} does not say which transactions it has", self.old.address));
+        }
+        self.catch_up(&position).await?;
+        Ok(position)
     }
 
     /// Holds clients, and waits until nothing runs.
@@ -393,9 +388,6 @@ async fn has_followed(diary: &Diary, link: &Link, dialect: Dialect) {
 fn told(link: &Link, what: &str, error: &LinkError) -> String {
     format!("{}: {what}: {error}", link.address)
 }
-
-/// How near the new primary is to come before clients are held.
-const NEAR: Duration = Duration::from_millis(20);
 
 /// How long a server always has for an answer.
 const LEAST: Duration = Duration::from_millis(200);

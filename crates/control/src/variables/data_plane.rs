@@ -2,7 +2,7 @@
 //! plane cannot be without a variable, nor have another type or default.
 
 use narrows_proxy::data_plane_variables;
-use narrows_proxy::rows::convert;
+use narrows_proxy::rows::{CausalReads, convert};
 use narrows_proxy::snapshot::Variables;
 
 use self::{integer as mebibytes, integer as ms, integer as seconds, text as list, text as names};

@@ -28,7 +28,6 @@ static ROWS: &[Variable] = &[
     text("mysql-add_ldap_user_comment", Obscure, Form::Any, "", "Name of the comment with the user that the LDAP plugin adds to statements."),
     text("mysql-auditlog_filename", Useful, Form::Any, "", "Prefix of the audit log's file names; empty: no audit log.").file_prefix(),
     integer("mysql-auditlog_filesize", Useful, 104_857_600, 1_048_576, 1_073_741_824, "Bytes after which the audit log continues in a new file."),
-    integer("mysql-aurora_max_lag_ms_only_read_from_replicas", Obscure, 2, 0, 100, "Number of replicas with sufficiently low lag from which reads with a lag limit no longer use an Aurora writer."),
     integer("mysql-auto_increment_delay_multiplex", Essential, 0, 0, 1_000_000, "Statements for which a session keeps its connection after it has received an insert id. Narrows remembers the id, and LAST_INSERT_ID() returns it on any connection, so the default is 0 (ProxySQL: 5).")
         .needless("the insert id follows its session to any connection"),
     integer("mysql-auto_increment_delay_multiplex_timeout_ms", Useful, 10_000, 0, 3_600_000, "Milliseconds after which the session no longer keeps that connection; 0: no limit.")
@@ -37,7 +36,6 @@ static ROWS: &[Variable] = &[
     flag("mysql-autocommit_false_not_reusable", Obscure, false, "Whether connections with autocommit=0 are closed instead of being returned to the pool."),
     flag("mysql-automatic_detect_sqli", Obscure, false, "Whether statements are checked for signs of SQL injection."),
     integer("mysql-binlog_reader_connect_retry_msec", Obscure, 3000, 200, 120_000, "Milliseconds between two attempts to reach a GTID reader."),
-    flag("mysql-client_session_track_gtid", Useful, true, "Whether clients that ask for it receive the GTIDs of their transactions."),
     integer("mysql-connection_delay_multiplex_ms", Useful, 0, 0, 300_000, "Milliseconds for which a session keeps its connection after a statement.")
         .needless("the state that a statement leaves follows its session to any connection"),
     integer("mysql-connpoll_reset_queue_length", Obscure, 50, 0, 10_000, "Most connections that wait to be reset; further ones are closed.")
@@ -46,7 +44,6 @@ static ROWS: &[Variable] = &[
         .needless("it is a tool for debugging ProxySQL"),
     flag("mysql-default_reconnect", Obscure, true, "Whether lost connections to servers are reopened.")
         .needless("ProxySQL does nothing with it either"),
-    text("mysql-default_session_track_gtids", Useful, Form::OneOf(&["OFF", "OWN_GTID"]), "OFF", "Value of session_track_gtids on server connections."),
     flag("mysql-enable_server_deprecate_eof", Useful, true, "Whether servers are asked for result sets without EOF packets.")
         .needless("a connection to a server uses the same form of result sets as the client that it was opened for"),
     integer("mysql-evaluate_replication_lag_on_servers_load", Obscure, 1, 0, 1, "1: known lag is applied at once when servers are loaded."),

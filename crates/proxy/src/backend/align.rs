@@ -6,8 +6,7 @@ use std::time::Duration;
 use narrows_wire::charset::{Collation, Family};
 use narrows_wire::frame::put_encoded;
 use narrows_wire::handshake::{ChangeUser, ConnectAttributes};
-use narrows_wire::response::{Expect, Next};
-use narrows_wire::{Capabilities, Command, Status, Tracker};
+use narrows_wire::{Capabilities, Command, Status};
 
 use super::{Answer, Backend, BackendError, FOREIGN_INSERT_ID, InsertIdBefore, Uncollected, Want};
 use crate::buffer::Buffer;
@@ -22,6 +21,9 @@ impl Backend {
     /// if the next statement reads them.
     pub fn is_aligned(&self, state: &SharedState, user_variables: bool) -> bool {
         if self.login.tracking.is_none() || self.login.uncollected.is_some() {
+            return false;
+        }
+        if self.login.wants_gtids && !self.login.tells_gtids() {
             return false;
         }
         let found = &self.login.state;
@@ -48,6 +50,7 @@ impl Backend {
             self.login.statements.forget_all();
         }
         self.ask_for_reports(state, &mut difference);
+        self.ask_for_gtids(state, &mut difference);
         if let Some(id) = last_insert_id {
             let value =
                 if state.null_is_insert_id() { format!("LAST_INSERT_ID({id})") } else { id.to_string() };
@@ -158,54 +161,6 @@ impl Backend {
             self.answer(&mut buffer).await?;
         }
         Ok(())
-    }
-
-    /// Runs a statement of our own to its end and ignores its result.
-    ///
-    /// # Errors
-    /// The server's, or [`BackendError::Timeout`].
-    pub async fn execute(&self, statement: impl AsRef<[u8]>, limit: Duration) -> Result<(), BackendError> {
-        let run = async {
-            let statement = statement.as_ref();
-            let mut out = Vec::with_capacity(statement.len() + 8);
-            self.put_query(&mut out, statement);
-            self.stream.write_all(&out).await?;
-            self.discard_result().await
-        };
-        timeout(limit, run).await.unwrap_or(Err(BackendError::Timeout))
-    }
-
-    async fn discard_result(&self) -> Result<(), BackendError> {
-        let deprecate_eof = self.login.capabilities.contains(Capabilities::DEPRECATE_EOF);
-        let mut tracker = Tracker::new(Expect::Result, deprecate_eof);
-        let mut buffer = Buffer::default();
-        loop {
-            let walk = tracker.walk(buffer.filled_mut())?;
-            buffer.consume(walk.passed);
-            match walk.next {
-                Next::More { need } => {
-                    buffer.make_room(need);
-                    if buffer.fill(&self.stream).await? == 0 {
-                        return Err(BackendError::Closed);
-                    }
-                    continue;
-                }
-                Next::Err { .. } => {
-                    self.answer(&mut buffer).await?;
-                }
-                Next::ColumnsEnd { length }
-                | Next::Ok { length }
-                | Next::Eof { length }
-                | Next::PrepareOk { length }
-                | Next::Text { length } => buffer.consume(length),
-                Next::LocalInfile { .. } => {
-                    return Err(narrows_wire::Malformed("unasked request for a file").into());
-                }
-            }
-            if tracker.is_done() {
-                return Ok(());
-            }
-        }
     }
 
     /// `COM_PING`.

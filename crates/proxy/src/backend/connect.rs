@@ -87,6 +87,8 @@ async fn open(
         greeting: (greeting.nonce, greeting.plugin),
         state: Arc::new(session),
         tracking: want.own.map(|_| THE_CLIENTS_OWN),
+        wants_gtids: false,
+        reports_gtids: false,
         uncollected: None,
         insert_id_before: InsertIdBefore::Is(0),
         sequences_are_own: true,

@@ -4,9 +4,11 @@ mod align;
 mod ask;
 mod connect;
 mod diagnostics;
+mod gtids;
 mod in_use;
 #[cfg(test)]
 mod of_test;
+mod run;
 mod statements;
 
 use std::cell::Cell;
@@ -38,6 +40,7 @@ pub use connect::{connect, kill};
 pub use diagnostics::{
     Collected, DiagnosticsReceiver, FOREIGN_INSERT_ID, InsertId, Kinds, ResultSet, Uncollected,
 };
+pub use gtids::{TRACK_GTIDS, Waited, is_report};
 pub use in_use::{InUse, ServerTally};
 pub use statements::{BYTES_OF_ENTRY, BackendStatement, PrepareOk, Statements};
 
@@ -113,6 +116,10 @@ pub struct Login {
     pub state: SharedState,
     /// Our last setting of `session_track_system_variables` since the last login or reset.
     pub tracking: Option<&'static str>,
+    /// Whether a MySQL server is to report the GTIDs of what it writes,
+    pub wants_gtids: bool,
+    /// and does.
+    reports_gtids: bool,
     /// What it keeps for its last client.
     pub uncollected: Option<Uncollected>,
     /// What `LAST_INSERT_ID()` returns as long as its current client has not changed it.
@@ -453,6 +460,7 @@ impl Login {
     fn reset(&mut self) {
         self.statements.forget_all();
         self.tracking = None;
+        self.reports_gtids = false;
         self.insert_id_before = InsertIdBefore::Is(0);
         self.sequences_are_own = true;
     }

@@ -36,6 +36,8 @@ impl Backend {
             greeting: Default::default(),
             state: Arc::clone(state),
             tracking: None,
+            wants_gtids: false,
+            reports_gtids: false,
             uncollected: None,
             insert_id_before: InsertIdBefore::Is(0),
             sequences_are_own: true,

@@ -12,6 +12,8 @@ macro_rules! counters {
             $($(#[$doc])* pub $field: u64,)*
             /// How often a session was pinned to its backend connection, by the name of the reason.
             pub pins: BTreeMap<&'static str, u64>,
+            /// Transactions whose server was lost, where they are to be run again, by what became of them.
+            pub replays: BTreeMap<&'static str, u64>,
             /// How often no server of a hostgroup was available in time, by the name of the cause.
             pub unavailable: BTreeMap<(i32, &'static str), u64>,
             /// How often a server of a hostgroup was chosen, where its servers are not all equal: by its zone, and of
@@ -25,6 +27,9 @@ macro_rules! counters {
                 $(self.$field += other.$field;)*
                 for (reason, count) in &other.pins {
                     *self.pins.entry(reason).or_default() += count;
+                }
+                for (outcome, count) in &other.replays {
+                    *self.replays.entry(outcome).or_default() += count;
                 }
                 for (cause, count) in &other.unavailable {
                     *self.unavailable.entry(*cause).or_default() += count;
@@ -127,6 +132,12 @@ counters! {
     unexpected_packets = "mysql_unexpected_frontend_packets";
     /// Waits for a backend connection that failed (error 9001).
     connect_timeouts = "max_connect_timeouts";
+    /// Statements with a limit of lag (`max_lag_ms`, `min_epoch_ms`) that asked for a connection.
+    with_lag = "queries_with_max_lag_ms";
+    /// Those of them that had to wait.
+    delayed_by_lag = "queries_with_max_lag_ms__delayed";
+    /// Microseconds for which they waited.
+    lag_wait_us = "queries_with_max_lag_ms__total_wait_time_us";
     /// Narrows' own errors sent to clients.
     generated_errors = "generated_error_packets";
     /// `SELECT ... FOR UPDATE` with autocommit off.
@@ -191,6 +202,18 @@ counters! {
     firewall_refused = "Narrows_firewall_refused";
     /// Statements classified as reads that a read-only server refused, and that ran on a writer.
     reads_run_on_writers = "Narrows_reads_run_on_writers";
+    /// Statements that had to see writes (`causal_reads`) and ran on a replica that was known to have them.
+    causal_known = "Narrows_causal_reads_known";
+    /// Those that ran on a replica that was waited for.
+    causal_waited = "Narrows_causal_reads_waited";
+    /// Those that ran on the writer, because no replica had the writes in time.
+    causal_on_writer = "Narrows_causal_reads_on_writer";
+    /// Those that ran on the writer, because it was not known what had been written.
+    causal_unknown = "Narrows_causal_reads_unknown";
+    /// Statements that had to see writes.
+    causal_reads = "GTID_consistent_queries";
+    /// Reports of GTIDs that servers have sent.
+    gtids_collected = "GTID_session_collected";
     /// Statements that ran again on another connection, after a server was lost or had refused them.
     retries = "Narrows_retries";
     /// Hints in comments that have no effect here, or whose value is not a number.
@@ -238,14 +261,12 @@ pub const NOT_COUNTED: &[(&str, &str)] = &[
     ("mysql_unexpected_frontend_com_quit", "COM_QUIT is taken at any time"),
     ("Server_Connections_delayed", "opening connections is not throttled"),
     ("ConnPool_get_conn_latency_awareness", "latency does not choose servers yet"),
-    ("GTID_consistent_queries", "GTID causal reads do not exist yet"),
-    ("GTID_session_collected", "GTID causal reads do not exist yet"),
-    ("queries_with_max_lag_ms", "replication lag does not choose servers yet"),
-    ("queries_with_max_lag_ms__delayed", "replication lag does not choose servers yet"),
-    ("queries_with_max_lag_ms__total_wait_time_us", "replication lag does not choose servers yet"),
     ("backend_lagging_during_query", "replication lag does not end statements"),
     ("backend_offline_during_query", "a server taken offline finishes what it runs"),
-    ("get_aws_aurora_replicas_skipped_during_query", "replication lag does not choose servers yet"),
+    (
+        "get_aws_aurora_replicas_skipped_during_query",
+        "servers that are left out for their lag are not counted one by one",
+    ),
     ("client_host_error_killed_connections", "addresses with failed logins are not refused yet"),
     ("new_req_conns_count", "a counter of ProxySQL's own locking"),
 ];

@@ -33,8 +33,6 @@ pub struct ServerLine {
     pub most_used: u64,
     /// The counters of all workers.
     pub tally: Tally,
-    /// Commands sent to the server because it has executed a GTID.
-    pub queries_gtid_sync: u64,
     /// The latency of the monitor's last ping; 0 if not known. Not reset.
     pub latency_us: u64,
     /// The last reason why the server could not be reached, unless it has been reached since.
@@ -138,14 +136,25 @@ pub struct Tally {
     pub init_dbs: u64,
     /// `SET` sent to bring a connection into a client's state.
     pub sets: u64,
+    /// Commands that ran there because it has applied what they had to see.
+    pub gtid_syncs: u64,
 }
 
 impl Tally {
     /// Adds other counters.
     pub fn add(&mut self, other: Tally) {
         // Listed one by one, so that none is forgotten.
-        let Tally { connected, failed, queries, bytes_sent, bytes_received, change_users, init_dbs, sets } =
-            other;
+        let Tally {
+            connected,
+            failed,
+            queries,
+            bytes_sent,
+            bytes_received,
+            change_users,
+            init_dbs,
+            sets,
+            gtid_syncs,
+        } = other;
         self.connected += connected;
         self.failed += failed;
         self.queries += queries;
@@ -154,7 +163,21 @@ impl Tally {
         self.change_users += change_users;
         self.init_dbs += init_dbs;
         self.sets += sets;
+        self.gtid_syncs += gtid_syncs;
     }
+}
+
+/// What a server is known to have applied, for reads that must see writes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerGtids {
+    /// Its host name.
+    pub hostname: String,
+    /// Its port.
+    pub port: u16,
+    /// The transactions.
+    pub executed: String,
+    /// How often it has said so.
+    pub reports: u64,
 }
 
 /// Why a server could not be reached.
@@ -488,6 +511,9 @@ pub struct ExplainedRoute {
     pub servers: Vec<RouteServer>,
     /// How the query cache handles the statement.
     pub cache: String,
+    /// Whether a transaction that it begins is run again after its server was lost, and what says so; `None`: nobody has asked
+    /// for it.
+    pub replay: Option<(&'static str, String)>,
     /// What would pin the session to its connection: the reason, and the word or rule that causes it.
     pub pins: Vec<(&'static str, String)>,
 }

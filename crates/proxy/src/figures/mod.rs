@@ -17,8 +17,8 @@ pub use global::{Counters, NOT_COUNTED};
 pub use lines::{
     ClientLine, CommandLine, DigestLine, Doing, Durations, ErrorLine, ExplainedRoute, FreeConnection,
     HostgroupLine, MemoryFigures, PinLine, PreparedLine, ProcessBackend, ProcessLine, RouteError, RouteHint,
-    RouteOutcome, RouteQuestion, RouteRule, RouteServer, RuleLine, SHOWN_TEXT, ServerFailure, ServerLine,
-    ServerTiming, Take, Tally, UserLine,
+    RouteOutcome, RouteQuestion, RouteRule, RouteServer, RuleLine, SHOWN_TEXT, ServerFailure, ServerGtids,
+    ServerLine, ServerTiming, Take, Tally, UserLine,
 };
 pub use tables::Figures;
 pub use waiting::{Running, WaitingLine};

@@ -1,5 +1,5 @@
-//! The alarm of a cluster: what happens to a statement may mean that another node is the writer now, and the nodes should be
-//! checked at once.
+//! The alarm of a writer hostgroup: what happens to a statement may mean that another server is the writer now, and the servers
+//! should be checked at once.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,9 +27,9 @@ impl Hostgroup {
         self.writers.is_some_and(|(_, bond)| bond == Bond::Cluster)
     }
 
-    /// Something happened to a statement that makes its writers doubtful.
+    /// Something happened to a statement that makes its writers doubtful. Roles of other hostgroups are not checked.
     pub fn raise_alarm(&self) {
-        if self.is_of_cluster()
+        if self.writers.is_some()
             && let Some(to) = self.alarm.0.get()
             && self.demand.may_raise_alarm()
         {
@@ -41,12 +41,12 @@ impl Hostgroup {
 
 #[cfg(test)]
 mod tests {
-    use crate::rows::{ClusterRow, HostgroupId};
+    use crate::rows::{ClusterRow, HostgroupId, ReplicationHostgroupRow};
     use crate::rt::mailbox;
     use crate::snapshot::{Rows, Snapshot};
 
     #[test]
-    fn one_alarm_of_a_cluster_is_on_its_way_until_it_is_heard_and_others_have_none() {
+    fn one_alarm_of_writers_is_on_its_way_until_it_is_heard_and_others_have_none() {
         let cluster = ClusterRow {
             writer_hostgroup: HostgroupId(1),
             backup_writer_hostgroup: HostgroupId(2),
@@ -55,7 +55,14 @@ mod tests {
             active: true,
             ..ClusterRow::default()
         };
-        let rows = Rows { galera_hostgroups: vec![cluster], ..Rows::default() };
+        let pair = ReplicationHostgroupRow {
+            writer_hostgroup: HostgroupId(5),
+            reader_hostgroup: HostgroupId(6),
+            check_type: "read_only".to_owned(),
+            comment: String::new(),
+        };
+        let (galera_hostgroups, replication_hostgroups) = (vec![cluster], vec![pair]);
+        let rows = Rows { galera_hostgroups, replication_hostgroups, ..Rows::default() };
         let first = Snapshot::compile(rows.clone(), 1, None).unwrap();
         first.raise_alarm(HostgroupId(1));
         let (to, mut heard) = mailbox();
@@ -68,6 +75,9 @@ mod tests {
         let demand = heard.try_recv().unwrap();
         assert_eq!(demand.hostgroup, HostgroupId(1));
         assert!(heard.try_recv().is_err());
+        second.raise_alarm(HostgroupId(6));
+        second.raise_alarm(HostgroupId(5));
+        assert_eq!(heard.try_recv().unwrap().hostgroup, HostgroupId(5));
         demand.hears_alarm();
         second.raise_alarm(HostgroupId(1));
         assert!(heard.try_recv().is_ok());

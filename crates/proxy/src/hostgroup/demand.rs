@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Crowd, PerSecond, Server, ServerFigures};
+use super::{Crowd, PerSecond, Server, ServerFigures, Writes};
 use crate::outbox::Outbox;
 use crate::rows::HostgroupId;
 use crate::rt::nanoseconds;
@@ -68,6 +68,8 @@ pub struct Demand {
     backups_told: AtomicU64,
     /// Whether an alarm is on its way.
     is_alarmed: AtomicBool,
+    /// What was written to its servers.
+    pub writes: Writes,
     /// Who waits, over all workers.
     pub crowd: Arc<Crowd>,
     workers: Box<[WorkerDemand]>,
@@ -102,6 +104,7 @@ impl Demand {
             openings: PerSecond::default(),
             backups_told: AtomicU64::new(0),
             is_alarmed: AtomicBool::default(),
+            writes: Writes::default(),
             crowd: Arc::default(),
             workers,
         }
@@ -151,6 +154,13 @@ impl Demand {
         let others =
             self.workers.iter().map(idle).enumerate().filter(|(worker, idle)| *worker != but && *idle > 0);
         others.max_by_key(|(_, idle)| *idle).map(|(worker, _)| worker)
+    }
+
+    /// The workers other than `but` with idle connections.
+    pub fn all_idle_elsewhere(&self, but: usize) -> impl Iterator<Item = usize> {
+        let idle = |demand: &WorkerDemand| demand.idle.load(Ordering::SeqCst) > 0;
+        let workers = self.workers.iter().enumerate();
+        workers.filter(move |(worker, demand)| *worker != but && idle(demand)).map(|(worker, _)| worker)
     }
 
     /// Wakes the worker with the longest waiter, unless a poke is already on its way to it.

@@ -4,12 +4,15 @@ mod alarm;
 mod balance;
 mod crowd;
 mod demand;
+mod lag_filter;
 mod names;
 mod per_second;
+mod position;
 mod preference;
 mod refusals;
 mod settings;
 mod shun;
+mod writes;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -17,6 +20,7 @@ use std::time::Duration;
 
 use narrows_wire::{Capabilities, Status};
 
+use crate::lag::KnownLag;
 use crate::rows::{Bond, CheckType, HostgroupId, ServerRow, ServerStatus};
 use crate::rt::Instant;
 use crate::tls::SharedTls;
@@ -26,12 +30,15 @@ pub use alarm::Alarm;
 pub use balance::{Latency, Load, READY, RoundRobin, readiness};
 pub use crowd::{Crowd, CrowdLimits, CrowdPlace, Crowded};
 pub use demand::{ConnectionSlot, Demand};
+pub use lag_filter::LagFilter;
 pub use names::{Addresses, NameFigures, NameTable, Names};
 pub use per_second::PerSecond;
+pub use position::{Patience, Position};
 pub use preference::{Preference, ServerSet, ServerSets};
 pub use refusals::Refusals;
 pub use settings::HostgroupSettings;
 pub use shun::{Shun, ShunLimits};
+pub use writes::Writes;
 
 /// One hostgroup of a snapshot.
 #[derive(Debug, Clone)]
@@ -69,6 +76,8 @@ pub struct Server {
     pub back_since: Option<Instant>,
     /// Since when it is OFFLINE_SOFT.
     pub drains_since: Option<Instant>,
+    /// The zone that it says it is in, unless the configuration has another one.
+    pub said_zone: Option<Arc<str>>,
 }
 
 /// Figures of one server, over all workers.
@@ -92,12 +101,16 @@ pub struct ServerFigures {
     reached_ns: AtomicU64,
     /// The latency that the monitor last measured, in us; 0 if not known.
     latency_us: AtomicU64,
+    /// How far it is behind, as the monitor last found.
+    pub lag: KnownLag,
     /// The capabilities in its greeting; 0 until they are known.
     capabilities: AtomicU64,
     /// The status flags in its greeting.
     first_status: AtomicU16,
     /// The failed connects to it.
     pub shun: Shun,
+    /// What it is known to have applied.
+    pub position: Arc<Position>,
     /// The accounts that it has refused.
     pub refusals: Refusals,
     /// Whether its role may have changed; see [`ServerFigures::distrust`].
@@ -164,7 +177,7 @@ impl Server {
     /// A server with that row, about which nothing is known.
     pub fn new(row: ServerRow, tls: SharedTls) -> Server {
         let (figures, addresses) = Default::default();
-        Server { row, figures, tls, addresses, back_since: None, drains_since: None }
+        Server { row, figures, tls, addresses, back_since: None, drains_since: None, said_zone: None }
     }
 
     /// `host:port`, or the path of the Unix socket.
@@ -197,6 +210,11 @@ impl Server {
 }
 
 impl ServerFigures {
+    /// Those of a server that is a server of another hostgroup, too: what it has applied is known of both.
+    pub fn of_twin(twin: &Server) -> ServerFigures {
+        ServerFigures { position: Arc::clone(&twin.figures.position), ..ServerFigures::default() }
+    }
+
     /// Backend connections that are open or being opened.
     pub fn connections(&self) -> u32 {
         self.connections.load(Ordering::Relaxed)
@@ -233,9 +251,10 @@ impl ServerFigures {
     }
 
     /// Records that a connection to it was lost, or that it has refused a write: when it comes back it may have a
-    /// different role.
+    /// different role, and lack transactions that it had.
     pub fn distrust(&self) {
         self.is_distrusted.store(true, Ordering::Relaxed);
+        self.position.forget();
     }
 
     /// Records that it has reported its role.

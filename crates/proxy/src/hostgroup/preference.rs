@@ -55,7 +55,8 @@ impl Preference {
         let preference = Preference {
             availability: rules.backup_availability,
             min_servers: rules.backup_min_servers,
-            has_zones: !settings.own_zone.is_empty() && !rules.zones.is_empty(),
+            has_zones: !settings.own_zone.is_empty()
+                && (!rules.zones.is_empty() || chosen.iter().any(|server| server.said_zone.is_some())),
             without_backups,
             with_backups: has_backups.then(|| ServerSets::of(settings, chosen.iter().copied())),
             backups,
@@ -120,9 +121,10 @@ impl ServerSets {
 }
 
 impl HostgroupSettings {
-    /// The zone of a server, if it has one.
-    pub fn zone_of(&self, server: &Server) -> Option<&str> {
-        self.preference.zone(&server.row.hostname, server.row.port)
+    /// The zone of a server, if it has one: that of the configuration, or else the one that it says it is in.
+    pub fn zone_of<'s>(&'s self, server: &'s Server) -> Option<&'s str> {
+        let configured = self.preference.zone(&server.row.hostname, server.row.port);
+        configured.or(server.said_zone.as_deref())
     }
 
     /// What a server is in the order of its hostgroup, such as `own zone east, backup`; empty if that has none.

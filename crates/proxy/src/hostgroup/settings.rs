@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::CrowdLimits;
-use crate::rows::{Balance, HostgroupAttributesRow, PreferenceSettings, Variables};
+use crate::rows::{Balance, CausalReads, HostgroupAttributesRow, PreferenceSettings, Variables};
 
 /// The settings of one hostgroup.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,8 +32,12 @@ pub struct HostgroupSettings {
     pub slow_start: Duration,
     /// Which servers are backups, and in which zones they are.
     pub preference: PreferenceSettings,
+    /// Which writes statements must see that go to it, as readers of another hostgroup.
+    pub causal_reads: CausalReads,
     /// The zone of this process; empty if it has none.
     pub own_zone: String,
+    /// How many replicas within the limit of a statement replace an Aurora writer; 0: no number.
+    pub aurora_replicas_instead: usize,
     /// How many may wait for a server,
     pub crowd: CrowdLimits,
     /// and for how long.
@@ -61,7 +65,9 @@ impl HostgroupSettings {
             max_latency: variables.default_max_latency,
             slow_start: variables.slow_start,
             preference: PreferenceSettings::default(),
+            causal_reads: variables.causal_reads,
             own_zone: variables.zone.clone(),
+            aurora_replicas_instead: variables.aurora_replicas_instead,
             crowd,
             longest_wait: waiting.longest.unwrap_or(variables.connect_timeout_server_max),
         };
@@ -76,6 +82,7 @@ impl HostgroupSettings {
             openings_per_second: row.throttle_connections_per_sec,
             max_online: row.max_num_online_servers as usize,
             preference: row.preference().unwrap_or_default(),
+            causal_reads: row.causal_reads().ok().flatten().unwrap_or(variables.causal_reads),
             ..general
         }
     }

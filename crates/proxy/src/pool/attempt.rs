@@ -19,7 +19,11 @@ pub(super) enum Choice<'h> {
 impl Pool {
     /// Looks at what can be had right now; takes it.
     pub(super) fn attempt(&self, group: &Group, hostgroup: &Hostgroup, ask: &Ask<'_>) -> Attempt {
-        if let Some(backend) = ask.untouched.and_then(|last| group.take_untouched(last)) {
+        let limited = ask.lag.map(|limit| Ask { lag: Some(limit.in_hostgroup(hostgroup)), ..*ask });
+        let ask = limited.as_ref().unwrap_or(ask);
+        if let Some(backend) =
+            ask.untouched.and_then(|last| group.take_untouched_if(last, |it| ask.admits(it)))
+        {
             self.publish_idle(group);
             let fitness = fitness(&backend, ask);
             return Attempt::Idle(backend, fitness);
@@ -73,7 +77,7 @@ impl Pool {
         ask: &Ask<'_>,
     ) -> Choice<'h> {
         let now = ask.now.saturating_duration_since(self.epoch);
-        let is_there = |server: &Server| group.is_there(hostgroup, server, ask.now);
+        let is_there = |server: &Server| ask.admits(server) && group.is_there(hostgroup, server, ask.now);
         // It is used whether it rests or is slow or not.
         if let [only] = servers
             && is_there(only)
@@ -97,9 +101,20 @@ impl Pool {
             Choice::Nobody => {}
             found => return found,
         }
-        // One that cannot be connected to may serve those who are, and there is nobody else.
+        self.choose_unreachable(servers, (group, hostgroup), ask)
+    }
+
+    /// The one of `servers` whose turn it is that cannot be connected to: it may serve those who are, and there is nobody else.
+    fn choose_unreachable<'h>(
+        &self,
+        servers: &'h [Arc<Server>],
+        (group, hostgroup): (&Group, &Hostgroup),
+        ask: &Ask<'_>,
+    ) -> Choice<'h> {
+        let ready = |server: &Server| self.readiness((group, hostgroup), server, ask.now);
         let unreachable = |server: &&Arc<Server>| {
             hostgroup.may_use(server)
+                && ask.admits(server)
                 && group.pause(server, ask.now) == Some(Scope::Everything)
                 && group.has_idle(server)
         };
@@ -118,6 +133,8 @@ impl Pool {
         ready: impl Fn(&Server) -> u32,
         ask: &Ask<'_>,
     ) -> Choice<'h> {
+        let some_have = ask.some_have(awake.clone());
+        let awake = awake.filter(|server| !some_have || ask.likes(server));
         let most_us = hostgroup.latency_limit(awake.clone()).unwrap_or(u64::MAX);
         let eligible = awake.filter(|server| server.figures.latency_us() <= most_us);
         let is_at_hand = |server: &Server| self.is_at_hand((group, hostgroup), server, ask.now);
@@ -157,6 +174,23 @@ impl Pool {
         server.has_room()
             && group.pause(server, now).is_none()
             && self.opening_pause(hostgroup, now).is_none()
+    }
+}
+
+impl Ask<'_> {
+    /// Whether a server is known to have applied what the statement must see.
+    pub(super) fn likes(&self, server: &Server) -> bool {
+        self.prefers.is_none_or(|wanted| server.figures.position.has(wanted))
+    }
+
+    /// Whether any of these is, if it matters.
+    pub(super) fn some_have<'s>(&self, mut servers: impl Iterator<Item = &'s Arc<Server>>) -> bool {
+        self.prefers.is_some() && servers.any(|server| self.likes(server))
+    }
+
+    /// Whether a server is near enough to its source.
+    pub(super) fn admits(&self, server: &Server) -> bool {
+        self.lag.is_none_or(|limit| limit.admits(server))
     }
 }
 

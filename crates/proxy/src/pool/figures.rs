@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{Group, Pool};
 use crate::backend::{Backend, InUse, Login, ServerTally};
@@ -20,10 +21,23 @@ pub(super) struct PoolFigures {
     pub(super) failed: Cell<u64>,
     pub(super) returned: Cell<u64>,
     pub(super) timeouts: Cell<u64>,
+    /// Statements with a limit of lag, those of them that had to wait,
+    pub(super) with_lag: Cell<u64>,
+    pub(super) delayed_by_lag: Cell<u64>,
+    /// and for how long, in microseconds.
+    pub(super) lag_wait_us: Cell<u64>,
     /// Connections that were reset before anybody else got them.
     pub(super) resets: Cell<u64>,
     /// What was counted since the start, for servers that the configuration no longer has, and before a reset.
     before: RefCell<Tally>,
+}
+
+impl PoolFigures {
+    /// Adds the wait of a statement with a limit of lag.
+    pub(super) fn add_lag_wait(&self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.lag_wait_us.set(self.lag_wait_us.get().saturating_add(us));
+    }
 }
 
 /// What a worker reports about one server.
@@ -125,6 +139,9 @@ impl Pool {
         counters.leases += figures.given.get();
         counters.leases_failed += figures.failed.get();
         counters.connect_timeouts += figures.timeouts.get();
+        counters.with_lag += figures.with_lag.get();
+        counters.delayed_by_lag += figures.delayed_by_lag.get();
+        counters.lag_wait_us += figures.lag_wait_us.get();
         counters.pool_reset += figures.resets.get();
         counters.pool_asked += figures.asked.get();
         counters.pool_given += figures.given.get();

@@ -18,8 +18,14 @@ impl Group {
 
     /// The idle connection that was used last in that lease, and by nobody since.
     pub(super) fn take_untouched(&self, last: Use) -> Option<Backend> {
+        self.take_untouched_if(last, |_| true)
+    }
+
+    /// The same, if its server is one of these.
+    pub(super) fn take_untouched_if(&self, last: Use, of: impl Fn(&Server) -> bool) -> Option<Backend> {
         let mut idle = self.idle.borrow_mut();
         let index = idle.iter().position(|backend| backend.login.last_use() == last)?;
+        idle.get(index).filter(|backend| of(&backend.login.server))?;
         Some(idle.remove(index)).filter(Backend::is_alive)
     }
 
@@ -53,6 +59,11 @@ fn server_of<'s>(backend: &Backend, snapshot: &'s Snapshot) -> Option<(&'s Hostg
     let hostgroup = snapshot.hostgroups.get(&known.row.hostgroup)?;
     let server = hostgroup.servers.iter().find(|server| Arc::ptr_eq(&server.figures, &known.figures))?;
     Some((hostgroup, server))
+}
+
+/// Whether the server of a connection is still one of its hostgroup, by a configuration.
+pub fn is_of_its_hostgroup(backend: &Backend, snapshot: &Snapshot) -> bool {
+    server_of(backend, snapshot).is_some()
 }
 
 /// Whether a connection leads to a machine that its server's name no longer stands for, or its server has more connections

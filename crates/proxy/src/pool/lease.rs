@@ -112,9 +112,12 @@ impl Pool {
         ask: Ask<'_>,
     ) -> Result<Lease, Later> {
         count(&self.figures.asked);
+        if ask.lag.is_some() {
+            count(&self.figures.with_lag);
+        }
         let Some(known) = snapshot.hostgroups.get(&hostgroup) else { return Err(Later(None)) };
         let group = self.group(&known.demand);
-        let must_wait = !group.waiters.is_empty() || self.held_until(hostgroup).is_some();
+        let must_wait = group.waiters.is_anyone_next() || self.held_until(hostgroup).is_some();
         let first = if must_wait { Attempt::Busy } else { self.attempt(&group, known, &ask) };
         match first {
             Attempt::Idle(mut backend, fitness) if fitness < NEW_LOGIN => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Pool;
 use crate::backend::{DetachedBackend, DiagnosticsReceiver, Use};
-use crate::hostgroup::ServerFigures;
+use crate::hostgroup::{LagFilter, ServerFigures};
 use crate::rows::HostgroupId;
 
 /// A message of one worker's pool to another's. As many wait in a mailbox at most as each kind says.
@@ -18,6 +18,8 @@ pub enum Mail {
         hostgroup: HostgroupId,
         /// The worker that asks.
         to: usize,
+        /// How far behind its server may be.
+        lag: Option<LagFilter>,
     },
     /// A connection that was requested, or is needed more here. As many as servers have `max_connections`: each has its
     /// slot.
@@ -61,7 +63,7 @@ impl Pool {
     /// Another worker's pool, or a connection that was closed there, has sent a message.
     pub fn receive(self: &Rc<Pool>, mail: Mail) {
         match mail {
-            Mail::Borrow { hostgroup, to } => self.lend_idle(hostgroup, to),
+            Mail::Borrow { hostgroup, to, lag } => self.lend_idle(hostgroup, to, lag),
             Mail::Backend(lent) => self.take_in(lent),
             Mail::Poke(hostgroup) => self.poke(hostgroup),
             Mail::Fetch { hostgroup, last_use } => self.fetch(hostgroup, last_use),

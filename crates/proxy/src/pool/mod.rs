@@ -34,10 +34,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
+
+use narrows_wire::gtid::GtidSet;
 
 use crate::backend::{Backend, ServerError, ServerTally, Use, Want};
 use crate::figures::ErrorTable;
-use crate::hostgroup::{ConnectionSlot, Demand, Hostgroup, RoundRobin, Server, ServerFigures};
+use crate::hostgroup::{ConnectionSlot, Demand, Hostgroup, LagFilter, RoundRobin, Server, ServerFigures};
 use crate::outbox::Outbox;
 use crate::prepared::Identity;
 use crate::rows::HostgroupId;
@@ -50,6 +53,7 @@ use failures::{Failure, Scope};
 use figures::PoolFigures;
 pub use figures::ServerReport;
 use holds::Holds;
+pub use idle::is_of_its_hostgroup;
 use idle::stays;
 pub use lease::{Later, Lease};
 pub use mail::{Lent, Mail};
@@ -125,6 +129,10 @@ pub struct Ask<'a> {
     pub statement: Option<Identity>,
     /// Rather a connection to any other server than this one.
     pub instead_of: Option<&'a ServerFigures>,
+    /// Rather one to a server that is known to have applied these.
+    pub prefers: Option<&'a GtidSet>,
+    /// None to a server that is further behind.
+    pub lag: Option<LagFilter>,
     /// None that anybody has used: one is opened, in the place of an idle one where there is no room.
     pub new: bool,
     /// The bytes of its statement, which are kept while it waits.
@@ -154,6 +162,11 @@ enum Attempt {
 }
 
 impl Pool {
+    /// How long ago the process started.
+    pub fn since_start(&self) -> Duration {
+        self.epoch.elapsed()
+    }
+
     /// An empty pool for one worker.
     pub fn new(place: Station) -> Pool {
         let Station { worker, started, in_force, outbox, pokes, errors } = place;
@@ -216,7 +229,7 @@ impl Pool {
     fn release_here(&self, snapshot: &Snapshot, backend: Backend) {
         let known = snapshot.hostgroups.get(&backend.login.server.row.hostgroup);
         match known.map(|hostgroup| self.group(&hostgroup.demand)) {
-            Some(group) if !group.waiters.is_empty() => {
+            Some(group) if group.waiters.len() > 0 => {
                 self.put_idle(&group, backend);
                 group.waiters.poke();
             }
@@ -224,14 +237,14 @@ impl Pool {
         }
     }
 
-    /// Another worker has waiters and asks for an idle connection.
-    fn lend_idle(&self, hostgroup: HostgroupId, to: usize) {
+    /// Another worker has waiters and asks for an idle connection, within this limit of lag.
+    fn lend_idle(&self, hostgroup: HostgroupId, to: usize, lag: Option<LagFilter>) {
         let Some(group) = self.groups.borrow().get(&hostgroup).map(Rc::clone) else { return };
         group.demand.hears_borrower(self.worker, to);
-        if !group.waiters.is_empty() {
+        if group.waiters.is_anyone_next() {
             return;
         }
-        let lent = group.take_for_other(self.in_force.get().hostgroups.get(&hostgroup).map(|it| &**it));
+        let lent = group.take_for_other(self.in_force.get().hostgroups.get(&hostgroup).map(|it| &**it), lag);
         self.publish_idle(&group);
         if let Some(backend) = lent {
             self.lend(to, backend);

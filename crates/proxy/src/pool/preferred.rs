@@ -10,7 +10,7 @@ use super::{Ask, Group, Pool, count};
 use crate::backend::Backend;
 use crate::figures::Counters;
 use crate::hostgroup::{
-    Hostgroup, Preference, READY, Server, ServerFigures, ServerSet, ServerSets, readiness,
+    Hostgroup, LagFilter, Preference, READY, Server, ServerFigures, ServerSet, ServerSets, readiness,
 };
 use crate::rows::BackupAvailability;
 use crate::rt::Instant;
@@ -138,7 +138,7 @@ impl Pool {
     fn choose_awake<'h>(&self, set: &'h ServerSet, place: (&Group, &Hostgroup), ask: &Ask<'_>) -> Choice<'h> {
         let (group, hostgroup) = place;
         let at = (ask.now, ask.instead_of);
-        let awake = set.servers.iter().filter(|server| self.is_awake(server, place, at));
+        let awake = set.servers.iter().filter(|it| ask.admits(it) && self.is_awake(it, place, at));
         let ready = |server: &Server| {
             let ready = self.readiness(place, server, ask.now);
             match group.choices.backups_since.get() {
@@ -156,7 +156,7 @@ impl Pool {
     /// only just come back: they take as many of the statements as they have of their weights.
     fn defers(&self, servers: &[Arc<Server>], place: (&Group, &Hostgroup), ask: &Ask<'_>) -> bool {
         let at = (ask.now, ask.instead_of);
-        let awake = servers.iter().filter(|server| self.is_awake(server, place, at));
+        let awake = servers.iter().filter(|it| ask.admits(it) && self.is_awake(it, place, at));
         let readiest = awake.map(|server| self.readiness(place, server, ask.now)).max();
         readiest.is_some_and(|ready| ready < READY && rand::random_range(0..READY) >= ready)
     }
@@ -205,14 +205,22 @@ impl Choices {
 }
 
 impl Group {
-    /// The idle connection for a worker that asks for one: the one used last, of those to the servers that are used first.
-    pub(super) fn take_for_other(&self, hostgroup: Option<&Hostgroup>) -> Option<Backend> {
+    /// The idle connection for a worker that asks for one: the one used last, of those to the servers that are used first
+    /// and that this limit of lag admits.
+    pub(super) fn take_for_other(
+        &self,
+        hostgroup: Option<&Hostgroup>,
+        lag: Option<LagFilter>,
+    ) -> Option<Backend> {
         let mut idle = self.idle.borrow_mut();
-        let Some(preference) = hostgroup.and_then(|hostgroup| hostgroup.preference.as_ref()) else {
+        let preference = hostgroup.and_then(|hostgroup| hostgroup.preference.as_ref());
+        if preference.is_none() && lag.is_none() {
             return idle.pop();
-        };
-        let rank = |backend: &Backend| preference.rank(&backend.login.server);
-        let best = idle.iter().enumerate().min_by_key(|(index, backend)| (rank(backend), Reverse(*index)));
+        }
+        let rank = |backend: &Backend| preference.map_or(0, |it| it.rank(&backend.login.server));
+        let near = |backend: &Backend| lag.is_none_or(|limit| limit.admits(&backend.login.server));
+        let fitting = idle.iter().enumerate().filter(|(_, backend)| near(backend));
+        let best = fitting.min_by_key(|(index, backend)| (rank(backend), Reverse(*index)));
         let best = best.map(|(index, _)| index)?;
         Some(idle.remove(best))
     }

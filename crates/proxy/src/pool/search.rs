@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::idle::NEW_LOGIN;
 use super::waiters::Place;
-use super::{Ask, Attempt, Group, LeaseError, Mail, Pool};
+use super::{Ask, Attempt, Group, LeaseError, Mail, Pool, count};
 use crate::backend::{Backend, BackendError};
 use crate::hostgroup::{ConnectionSlot, CrowdPlace, Hostgroup, Server};
 use crate::rows::HostgroupId;
@@ -71,7 +71,7 @@ impl Pool {
                 let changed = self.changed.notified();
                 let deadline = at + snapshot.variables.connect_timeout_server_max;
                 if timeout_at(deadline, changed).await.is_err() {
-                    return Err(self.unavailable(id, None, at));
+                    return Err(self.unavailable(id, None, (at, None)));
                 }
             }
             newer = Some(self.in_force.get());
@@ -112,14 +112,24 @@ impl Search<'_> {
                 None => {}
             }
             if begun.crowd.is_none() {
+                if self.ask.lag.is_some() {
+                    count(&self.pool.figures.delayed_by_lag);
+                }
                 let place = self.pool.join(self.group, self.hostgroup, self.ask.bytes, begun.at)?;
                 begun.crowd = Some(place);
             }
             let deadline = begun.at + self.hostgroup.settings.longest_wait;
-            attempt = match self.wait(begun.since, deadline).await {
+            let waits_from = Instant::now();
+            let turn = self.wait(begun.since, deadline).await;
+            if self.ask.lag.is_some() {
+                self.pool.figures.add_lag_wait(waits_from.elapsed());
+            }
+            attempt = match turn {
                 Turn::Take(attempt) => attempt,
                 Turn::Outdated => return Ok(None),
-                Turn::Late => return Err(self.pool.unavailable(self.hostgroup.id, known, begun.at)),
+                Turn::Late => {
+                    return Err(self.pool.unavailable(self.hostgroup.id, known, (begun.at, self.ask.lag)));
+                }
             };
         }
     }
@@ -132,19 +142,11 @@ impl Search<'_> {
                 return Turn::Outdated;
             }
             let held = self.pool.held_until(self.hostgroup.id);
-            if place.is_first() && held.is_none() {
-                let ask = Ask { now: Instant::now(), ..self.ask };
-                match self.pool.attempt(self.group, self.hostgroup, &ask) {
-                    Attempt::Busy => {}
-                    Attempt::NoServer => self.hostgroup.raise_alarm(),
-                    found => return Turn::Take(found),
-                }
-                if let Some(worker) = self.group.demand.idle_elsewhere(self.pool.worker)
-                    && self.group.demand.may_ask(worker, self.pool.worker)
-                {
-                    let mail = Mail::Borrow { hostgroup: self.hostgroup.id, to: self.pool.worker };
-                    self.pool.outbox.send(worker, mail);
-                }
+            if place.is_first()
+                && held.is_none()
+                && let Some(found) = self.look(&place)
+            {
+                return Turn::Take(found);
             }
             if Instant::now() >= deadline {
                 return Turn::Late;
@@ -154,11 +156,37 @@ impl Search<'_> {
             let may_open = self.pool.opening_pause(self.hostgroup, now).map(|pause| now + pause);
             // While a cluster has no writer, its nodes are asked again and again.
             let alarm = self.hostgroup.is_of_cluster().then(|| now + ALARM_INTERVAL);
-            let until =
-                unpaused.into_iter().chain(may_open).chain(alarm).chain(held).fold(deadline, Instant::min);
+            let checked = self.ask.lag.map(|_| now + LAG_INTERVAL);
+            let others = may_open.into_iter().chain(alarm).chain(held).chain(checked);
+            let until = unpaused.into_iter().chain(others).fold(deadline, Instant::min);
             // Poked or not, the next look decides.
             let _ = timeout_at(until, place.poked()).await;
         }
+    }
+
+    /// What can be had by the one whose turn it is. If there is nothing, other workers are asked for what they have.
+    fn look(&self, place: &Place) -> Option<Attempt> {
+        let (demand, own) = (&self.group.demand, self.pool.worker);
+        let ask = Ask { now: Instant::now(), ..self.ask };
+        let is_choosy = || ask.lag.is_some_and(|limit| limit.excludes_any(self.hostgroup));
+        match self.pool.attempt(self.group, self.hostgroup, &ask) {
+            Attempt::Busy | Attempt::NoServer if is_choosy() => place.let_pass(),
+            Attempt::Busy => {}
+            Attempt::NoServer => self.hostgroup.raise_alarm(),
+            found => return Some(found),
+        }
+        let borrow = |worker| {
+            if demand.may_ask(worker, own) {
+                let mail = Mail::Borrow { hostgroup: self.hostgroup.id, to: own, lag: ask.lag };
+                self.pool.outbox.send(worker, mail);
+            }
+        };
+        match ask.lag {
+            None => demand.idle_elsewhere(own).into_iter().for_each(borrow),
+            // The one with most of them may have none to a server within the limit.
+            Some(_) => demand.all_idle_elsewhere(own).for_each(borrow),
+        }
+        None
     }
 
     /// Logs an idle connection in again where it is another account's, or has a schema that must go.
@@ -209,6 +237,10 @@ async fn settle(mut backend: Backend, limit: Duration) -> (Backend, Result<(), B
     });
     settling.await.expect("it neither panics nor is aborted")
 }
+
+/// How often a search with a limit of lag looks whether a check has found another lag. That of Aurora may be made ten times a
+/// second.
+const LAG_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a search that finds no writer of a cluster waits until it raises the alarm again.
 const ALARM_INTERVAL: Duration = Duration::from_secs(1);

@@ -17,6 +17,8 @@ use crate::rt::{block_on, sleep};
 use crate::snapshot::Rows;
 use crate::state::SessionState;
 
+mod lag;
+
 /// The worker whose pool is tested, of two.
 const WORKER: usize = 0;
 pub(super) const GROUP: HostgroupId = HostgroupId(0);
@@ -132,6 +134,8 @@ impl Scene {
             untouched: None,
             statement: None,
             instead_of: None,
+            prefers: None,
+            lag: None,
             new: false,
             bytes: 0,
             now: Instant::now(),
@@ -465,7 +469,7 @@ fn a_worker_lends_what_is_idle_unless_its_own_clients_wait() {
     run(async || {
         let scene = Scene::of_one(2);
         let _peers = [scene.idle("a", "app"), scene.idle("a", "app")];
-        let borrow = || scene.pool.receive(Mail::Borrow { hostgroup: GROUP, to: 1 });
+        let borrow = || scene.pool.receive(Mail::Borrow { hostgroup: GROUP, to: 1, lag: None });
         let place = waiters::Place::join(scene.group(), WORKER, 7);
         borrow();
         assert!(scene.mail.try_recv().is_err());

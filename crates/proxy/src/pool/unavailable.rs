@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Group, LeaseError, Pool, Scope};
-use crate::hostgroup::{Crowded, Hostgroup, Server};
+use crate::hostgroup::{Crowded, Hostgroup, LagFilter, Server};
 use crate::rt::Instant;
 use crate::snapshot::{HostgroupId, ServerStatus};
 
@@ -89,12 +89,13 @@ impl UnavailableReports {
 }
 
 impl Pool {
-    /// The error for a client that has waited since `started` for a server of a hostgroup with this configuration.
+    /// The error for a client that has waited since `started` for a server of a hostgroup with this configuration, and within
+    /// this limit of lag.
     pub(super) fn unavailable(
         &self,
         id: HostgroupId,
         known: Option<(&Group, &Hostgroup)>,
-        started: Instant,
+        (started, lag): (Instant, Option<LagFilter>),
     ) -> LeaseError {
         let now = Instant::now();
         let waited = format!(
@@ -108,12 +109,13 @@ impl Pool {
                 (UnavailableCause::Held, format!("{waited}. NARROWS HOLD is in force for another {left} ms"))
             }
             Some((group, hostgroup)) if !servers.is_empty() => {
-                let cause = self.cause_of_wait(group, hostgroup, now);
+                let lag = lag.map(|limit| limit.in_hostgroup(hostgroup));
+                let cause = self.cause_of_wait((group, hostgroup), lag, now);
                 let sets = self.open_sets((group, hostgroup), (now, None));
                 let is_open = |server: &Server| sets.is_none_or(|sets| sets.set_of(server).is_some());
                 let states = servers.iter().map(|server| {
                     let unused = if is_open(server) { "" } else { ", a backup that is not used" };
-                    group.describe(hostgroup, server, now) + unused
+                    group.describe(hostgroup, (server, lag), now) + unused
                 });
                 let states: Vec<String> = states.collect();
                 let waiting = match group.waiters.len() {
@@ -149,8 +151,8 @@ impl Pool {
     /// What who waits for a hostgroup waits for.
     pub(super) fn cause_of_wait(
         &self,
-        group: &Group,
-        hostgroup: &Hostgroup,
+        (group, hostgroup): (&Group, &Hostgroup),
+        lag: Option<LagFilter>,
         now: Instant,
     ) -> UnavailableCause {
         if self.held_until(hostgroup.id).is_some() {
@@ -159,7 +161,12 @@ impl Pool {
         let sets = self.open_sets((group, hostgroup), (now, None));
         let is_open = |server: &Server| sets.is_none_or(|sets| sets.set_of(server).is_some());
         let open = hostgroup.servers.iter().filter(|server| is_open(server));
-        let causes = open.map(|server| self.cause(group, hostgroup, server, now));
+        let is_far =
+            |server: &Server| hostgroup.may_use(server) && lag.is_some_and(|limit| !limit.admits(server));
+        let causes = open.map(|server| match is_far(server) {
+            true => UnavailableCause::Lag,
+            false => self.cause(group, hostgroup, server, now),
+        });
         causes.max().unwrap_or(UnavailableCause::NoServers)
     }
 
@@ -196,11 +203,16 @@ impl Pool {
 
 impl Group {
     /// A server as text: its address, its state with the reason, its connections in use, and its last failure.
-    fn describe(&self, hostgroup: &Hostgroup, server: &Server, now: Instant) -> String {
+    fn describe(
+        &self,
+        hostgroup: &Hostgroup,
+        (server, lag): (&Server, Option<LagFilter>),
+        now: Instant,
+    ) -> String {
         let shunned =
             || server.figures.shun.is_shunned().then(|| "SHUNNED: too many connects have failed".to_owned());
-        let state =
-            hostgroup.why_not(server).or_else(shunned).unwrap_or_else(|| server.row.status.name().to_owned());
+        let state = hostgroup.why_not(server).or_else(|| lag?.why_not(server)).or_else(shunned);
+        let state = state.unwrap_or_else(|| server.row.status.name().to_owned());
         let (used, most) = (server.figures.connections(), server.row.max_connections);
         let failures = self.failures.borrow();
         let failure = failures.get(&std::ptr::from_ref(&*server.figures)).map(|failure| {

@@ -1,6 +1,9 @@
 //! Who waits for a connection, in order of arrival.
+//!
+//! One whose statement may only go to some of the servers does not hold up the others: once it has seen that there is nothing
+//! for it, it lets those after it go first, until the next change.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -15,11 +18,14 @@ struct Waiter {
     /// When its search began, in ns since the process started.
     since: u64,
     notify: Notify,
+    /// It lets those after it go first.
+    lets_pass: Cell<bool>,
 }
 
 impl Waiters {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+    /// Whether the next connection is for somebody who waits.
+    pub(super) fn is_anyone_next(&self) -> bool {
+        self.0.borrow().iter().any(|waiter| !waiter.lets_pass.get())
     }
 
     /// The number of waiters.
@@ -27,15 +33,23 @@ impl Waiters {
         self.0.borrow().len()
     }
 
-    /// Tells the waiter at the front to look again.
+    /// Tells the waiter at the front to look again, and before it those who let it pass.
     pub(super) fn poke(&self) {
-        if let Some(first) = self.0.borrow().front() {
-            first.notify.notify_one();
+        for waiter in self.0.borrow().iter() {
+            waiter.notify.notify_one();
+            if !waiter.lets_pass.replace(false) {
+                break;
+            }
         }
     }
 
-    /// When the search of the one at the front began, in ns since the process started.
+    /// When the search of the one began whom the next connection is for, in ns since the process started.
     pub(super) fn oldest(&self) -> Option<u64> {
+        self.0.borrow().iter().find(|waiter| !waiter.lets_pass.get()).map(|waiter| waiter.since)
+    }
+
+    /// When the search of the one at the front began, and whether others may pass it.
+    pub(super) fn longest(&self) -> Option<u64> {
         self.0.borrow().front().map(|waiter| waiter.since)
     }
 }
@@ -50,7 +64,7 @@ pub(super) struct Place {
 impl Place {
     /// Joins the queue, after everybody whose search began earlier.
     pub(super) fn join(group: Rc<Group>, worker: usize, since: u64) -> Place {
-        let waiter = Rc::new(Waiter { since, notify: Notify::new() });
+        let waiter = Rc::new(Waiter { since, notify: Notify::new(), lets_pass: Cell::new(false) });
         {
             let mut queue = group.waiters.0.borrow_mut();
             let place = queue.partition_point(|other| other.since <= since);
@@ -60,9 +74,23 @@ impl Place {
         Place { group, worker, waiter }
     }
 
-    /// Whether it is at the front.
+    /// Whether it is at the front, or all before it let it pass.
     pub(super) fn is_first(&self) -> bool {
-        self.group.waiters.0.borrow().front().is_some_and(|first| Rc::ptr_eq(first, &self.waiter))
+        let queue = self.group.waiters.0.borrow();
+        let mut before = queue.iter().take_while(|other| !Rc::ptr_eq(other, &self.waiter));
+        before.all(|other| other.lets_pass.get())
+    }
+
+    /// Lets those after it go first: what there is now is not for it.
+    pub(super) fn let_pass(&self) {
+        if self.waiter.lets_pass.replace(true) {
+            return;
+        }
+        self.group.demand.set_oldest_waiter(self.worker, self.group.waiters.oldest());
+        let queue = self.group.waiters.0.borrow();
+        if let Some(next) = queue.iter().find(|other| !other.lets_pass.get()) {
+            next.notify.notify_one();
+        }
     }
 
     /// Waits until it should look again.

@@ -76,7 +76,7 @@ impl Pool {
         let deadline = started + known.settings.longest_wait;
         while let Some(end) = self.held_until(hostgroup) {
             if Instant::now() >= deadline {
-                return Err(self.unavailable(hostgroup, Some((&*group, known)), started));
+                return Err(self.unavailable(hostgroup, Some((&*group, known)), (started, None)));
             }
             // Whether it has changed or not, the next look decides.
             let _ = timeout_at(end.min(deadline), self.hold_changed()).await;
@@ -92,13 +92,18 @@ impl Pool {
             let group = self.groups.borrow().get(&hostgroup.id).map(Rc::clone);
             let oldest = group.as_ref().and_then(|group| {
                 let kept = group.kept.borrow().iter().copied().min();
-                group.waiters.oldest().into_iter().chain(kept).min()
+                group.waiters.longest().into_iter().chain(kept).min()
             });
             if oldest.is_none() && held_until.is_none() {
                 return None;
             }
             let group = group.unwrap_or_else(|| self.group(&hostgroup.demand));
-            let cause = self.cause_of_wait(&group, hostgroup, now);
+            // Who lets others pass waits for a lag.
+            let is_lag = group.waiters.len() > 0 && !group.waiters.is_anyone_next() && held_until.is_none();
+            let cause = match is_lag {
+                true => UnavailableCause::Lag,
+                false => self.cause_of_wait((&group, hostgroup), None, now),
+            };
             Some(WaitReport { hostgroup: hostgroup.id, oldest, cause, held_until })
         };
         snapshot.hostgroups.values().filter_map(|hostgroup| report(hostgroup)).collect()

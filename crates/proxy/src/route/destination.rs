@@ -5,6 +5,8 @@ use narrows_sql::{Escapes, Flags, Kind, Scratch, Statement, digest_text, is_read
 use narrows_wire::Status;
 
 use super::{Asking, digest_options};
+use crate::hostgroup::{LagFilter, Server};
+use crate::lag::LagLimit;
 use crate::rules::{Memory, Query, Question, digest_of};
 use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::SessionState;
@@ -76,8 +78,13 @@ fn ask_again(
     snapshot.rules.apply(&asked, memory).0.destination_hostgroup
 }
 
-/// The hostgroup of replicas that may answer a statement: outside of transactions, with nothing pinned.
-pub(super) fn reader(asking: &Asking<'_>, statement: &Statement, text: &[u8]) -> Option<HostgroupId> {
+/// The hostgroup of replicas that may answer a statement: outside of transactions, with nothing pinned. `lag`: how far behind
+/// they may be; if all are further, the statement goes to the user's own hostgroup.
+pub(super) fn reader(
+    asking: &Asking<'_>,
+    statement: &Statement,
+    (text, lag): (&[u8], Option<LagLimit>),
+) -> Option<HostgroupId> {
     let Asking { snapshot, account, state, status, .. } = *asking;
     let variables = &snapshot.variables;
     let is_alone =
@@ -90,7 +97,9 @@ pub(super) fn reader(asking: &Asking<'_>, statement: &Statement, text: &[u8]) ->
     let reader = account.split.reader.or_else(|| snapshot.readers.get(&own).copied())?;
     let hostgroup = snapshot.hostgroups.get(&reader)?;
     let safe = &variables.auto_read_write_split_functions;
-    let may = hostgroup.servers.iter().any(|server| hostgroup.may_use(server))
+    let limit = lag.map(|limit| LagFilter::from(limit).in_hostgroup(hostgroup));
+    let is_near = |server: &Server| limit.is_none_or(|limit| limit.admits(server));
+    let may = hostgroup.servers.iter().any(|server| hostgroup.may_use(server) && is_near(server))
         && reads_as_written(state, status, statement, text)
         && is_read(text, *statement, |name| safe.iter().any(|safe| safe == name));
     may.then_some(reader)

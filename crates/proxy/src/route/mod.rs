@@ -4,6 +4,7 @@
 //! [`Asking::ask_rules`] asks the query rules, then the statement's own comment, then the firewall. [`Asking::route`]
 //! turns that into an answer, a refusal, or a hostgroup with options. Nothing here has a socket or a session.
 
+mod causal;
 mod destination;
 mod doubt;
 mod kills;
@@ -17,12 +18,14 @@ use narrows_sql::{
 };
 use narrows_wire::{Errno, Status};
 
+use crate::lag::LagLimit;
 use crate::query_log;
 use crate::recent_texts::TextDigest;
 use crate::rules::{Client, Hint, Memory, Passage, Query, Question, RuleOutput, Sender, annotate, digest_of};
 use crate::snapshot::{Account, HostgroupId, Snapshot, Variables};
 use crate::state::SessionState;
 
+pub(crate) use causal::Causal;
 pub(crate) use doubt::read_otherwise;
 pub(crate) use kills::Kills;
 
@@ -100,6 +103,8 @@ pub(crate) struct Options {
     pub(crate) retries: Option<u32>,
     /// It runs on a connection that is opened for it.
     pub(crate) new_connection: bool,
+    /// How far behind its server may be.
+    pub(crate) lag: Option<LagLimit>,
     /// It does not pin its session to a connection by what it does to variables.
     pub(crate) keeps_multiplexing: bool,
     /// What is recorded about it.
@@ -111,6 +116,10 @@ pub(crate) struct Options {
     pub(crate) may_run_apart: bool,
     /// Its answer may be cached.
     pub(crate) caching: Option<Caching>,
+    /// What rules and hints say of the writes that it must see.
+    pub(crate) causal: Causal,
+    /// A transaction that it begins is run again after its server was lost.
+    pub(crate) replay: bool,
 }
 
 /// What is recorded about a statement.
@@ -231,13 +240,13 @@ impl<'a> Asking<'a> {
             return answer;
         }
         let Snapshot { variables, readers, .. } = self.snapshot;
-        let mut options = Options::of(variables, &ruled.output);
+        let mut options = Options::of(variables, self.account, &ruled.output);
         let own = self.account.row.default_hostgroup;
         let (hostgroup, why) = if let Some(wanted) = wanted {
             (wanted, "it asks about an earlier statement, which ran there")
         } else if let Some(ruled) = ruled.output.destination_hostgroup {
             destination(self.snapshot, memory, statement, &self.question(text, None, 0), ruled, own)
-        } else if let Some(reader) = reader(self, statement, text) {
+        } else if let Some(reader) = reader(self, statement, (text, ruled.output.lag)) {
             options.writer = Some(own);
             (reader, "a read, split off by mysql-auto_read_write_split")
         } else {
@@ -281,18 +290,21 @@ impl<'a> Asking<'a> {
 
 impl Options {
     /// What rules and variables say.
-    fn of(variables: &Variables, output: &RuleOutput) -> Options {
+    fn of(variables: &Variables, account: &Account, output: &RuleOutput) -> Options {
         let delay = output.delay.map_or(Duration::ZERO, |delay| Duration::from_millis(delay.into()));
         Options {
             timeout: output.timeout.filter(|ms| *ms > 0).map(|ms| Duration::from_millis(ms.into())),
             delay: delay.max(variables.default_query_delay),
             retries: output.retries,
             new_connection: output.create_new_connection,
+            lag: output.lag,
             keeps_multiplexing: output.multiplex == Some(2),
             recorded: Recording { is_logged: is_logged(variables, output), is_traced: is_traced(variables) },
             writer: None,
             may_run_apart: false,
             caching: Caching::of(variables, output),
+            causal: Causal::of(output),
+            replay: replays(variables, account, output).0,
         }
     }
 
@@ -321,6 +333,15 @@ impl Caching {
 /// Whether the query log gets an entry for a statement.
 pub(crate) fn is_logged(variables: &Variables, output: &RuleOutput) -> bool {
     output.log.unwrap_or(variables.eventslog_default_log) && query_log::is_wanted(variables)
+}
+
+/// Whether a transaction that the statement begins is run again after its server was lost, and what says so.
+pub(crate) fn replays(variables: &Variables, account: &Account, output: &RuleOutput) -> (bool, &'static str) {
+    match (output.transaction_replay, account.transaction_replay) {
+        (Some(on), _) => (on, "a rule"),
+        (None, Some(on)) => (on, "the account"),
+        (None, None) => (variables.transaction_replay, "mysql-transaction_replay"),
+    }
 }
 
 /// Whether statements may be traced.

@@ -1,5 +1,7 @@
 //! One statement at each step and in each state of its session, under one configuration.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::rows::server;
 use crate::rules::OwnedClient;
@@ -153,9 +155,34 @@ fn what_has_no_rows_for_the_cache_or_no_digest_has_options_all_the_same() {
         multiplex: Some(2),
         ..RuleOutput::default()
     };
-    let options = Options::of(&variables, &output);
+    let account = Arc::clone(&snapshot().users[b"app".as_slice()]);
+    let options = Options::of(&variables, &account, &output);
     assert_eq!(options.caching.map(|caching| caching.ttl), Some(Duration::from_millis(500)));
     assert_eq!((options.timeout, options.delay), (None, Duration::from_millis(3)));
     assert!(options.keeps_multiplexing);
-    assert!(Options::of(&Variables::default(), &RuleOutput::default()).caching.is_none());
+    assert!(Options::of(&Variables::default(), &account, &RuleOutput::default()).caching.is_none());
+}
+
+#[test]
+fn a_rule_says_before_the_account_and_the_variable_whether_a_transaction_is_run_again() {
+    let snapshot = snapshot();
+    for (rule, of_account, variable, expected) in [
+        (None, None, false, (false, "mysql-transaction_replay")),
+        (None, None, true, (true, "mysql-transaction_replay")),
+        (None, Some(false), true, (false, "the account")),
+        (Some(true), Some(false), false, (true, "a rule")),
+        (Some(false), None, true, (false, "a rule")),
+    ] {
+        let variables = Variables { transaction_replay: variable, ..Variables::default() };
+        let user = UserRow {
+            attributes: of_account.map_or_else(String::new, |on| format!(r#"{{"transaction_replay":{on}}}"#)),
+            ..user(0)
+        };
+        let rows = Rows { users: vec![user], ..Rows::default() };
+        let compiled = Snapshot::compile(rows, 1, Some(&snapshot)).unwrap();
+        let output = RuleOutput { transaction_replay: rule, ..RuleOutput::default() };
+        let account = &compiled.users[b"app".as_slice()];
+        assert_eq!(replays(&variables, account, &output), expected, "{rule:?} {of_account:?} {variable}");
+        assert_eq!(Options::of(&variables, account, &output).replay, expected.0);
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Networks, UnshunAlgorithm};
+use super::{CausalReads, Networks, UnshunAlgorithm};
 
 /// A number.
 pub fn integer<T: OfInteger>(value: i64) -> T {
@@ -96,6 +96,12 @@ pub trait OfText {
 impl OfText for String {
     fn of_text(value: &str) -> String {
         value.to_owned()
+    }
+}
+
+impl OfText for CausalReads {
+    fn of_text(value: &str) -> CausalReads {
+        CausalReads::named(value).unwrap_or_default()
     }
 }
 

@@ -1,9 +1,12 @@
 //! The configuration as operators write it, row by row: [`crate::snapshot`] compiles it.
 
+mod attribute;
+mod causal;
 mod clusters;
 pub mod convert;
 mod fast_routing;
 mod firewall;
+mod json_keys;
 mod networks;
 mod preference;
 mod servers;
@@ -11,6 +14,8 @@ mod users;
 mod variable_rows;
 mod variables;
 
+pub(crate) use attribute::{flag, transaction_replay};
+pub use causal::CausalReads;
 pub use clusters::{AuroraRow, Bond, ClusterRow, HostgroupPair, NO_CLUSTER};
 pub use fast_routing::FastRoutingRow;
 pub use firewall::{FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow};

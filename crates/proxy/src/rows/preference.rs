@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::json_keys::repeated_key;
+
 /// What a server must be for it to count as one that keeps backups out of use: `backup_availability`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BackupAvailability {
@@ -48,6 +50,12 @@ impl PreferenceSettings {
     /// The first invalid value, as text for a message.
     pub fn parse(json: &str) -> Result<PreferenceSettings, String> {
         let Ok(Value::Object(keys)) = serde_json::from_str(json) else { return Ok(Self::default()) };
+        // Other keys mean what they mean to ProxySQL, where the last one counts.
+        if keys.contains_key("zones")
+            && let Some(key) = repeated_key(json)
+        {
+            return Err(format!("the key {key:?} is there twice: with zones, each key may be there once"));
+        }
         Ok(PreferenceSettings {
             backup_weight_threshold: number(&keys, "backup_weight_threshold", 0, MOST_WEIGHT)?.unwrap_or(0),
             backup_availability: availability(&keys)?,
@@ -137,6 +145,10 @@ mod tests {
             (r#"{"backup_availability":1}"#, "backup_availability is 1: expected"),
             (r#"{"backup_min_servers":0}"#, "backup_min_servers is 0: expected an integer from 1 to 10000"),
             (r#"{"zones":"east"}"#, "zones is \"east\": expected an object such as {\"db1:3306\": \"east\"}"),
+            (
+                r#"{"zones":{"a:1":"east","a:1":"west"}}"#,
+                "the key \"a:1\" is there twice: with zones, each key may be there once",
+            ),
             (r#"{"zones":{"a:1":""}}"#, "zones: the zone of \"a:1\" is \"\": expected a name"),
             (r#"{"zones":{"a:1":["x"]}}"#, "zones: the zone of \"a:1\" is [\"x\"]: expected a name"),
         ] {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{HostgroupId, PreferenceSettings};
+use super::{CausalReads, HostgroupId, PreferenceSettings};
 
 /// Whether a server gets statements, as set by the operator or the monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -242,6 +242,14 @@ impl HostgroupAttributesRow {
             bytes: number("max_waiting_bytes", (0, MOST_WAITING_BYTES))?,
             longest: number("max_waiting_ms", (1, MOST_WAITING_MS))?.map(Duration::from_millis),
         })
+    }
+
+    /// The setting `causal_reads`.
+    ///
+    /// # Errors
+    /// The invalid value, as text for a message.
+    pub fn causal_reads(&self) -> Result<Option<CausalReads>, String> {
+        CausalReads::of_json(&serde_json::from_str(&self.hostgroup_settings).unwrap_or_default())
     }
 
     fn setting(&self, name: &str) -> Option<serde_json::Value> {

@@ -11,14 +11,22 @@
 macro_rules! data_plane_variables {
     ($callback:ident) => {
         $callback! {
+            aurora_replicas_instead: usize = integer(2, 0, 100), "mysql-aurora_max_lag_ms_only_read_from_replicas", Obscure,
+                "Number of replicas with sufficiently low lag from which reads with a lag limit no longer use an Aurora writer; 0: they always may.";
             auto_read_write_split: bool = flag(false), "mysql-auto_read_write_split", Useful,
                 "Whether statements that no rule routes go to replicas if they are certain to be reads; see docs/query-rules.md. An account's attribute of the same name overrides it. (Not in ProxySQL.)";
             auto_read_write_split_functions: Vec<String> = names("", Form::Any), "mysql-auto_read_write_split_functions", Useful,
                 "Stored and loadable functions that such a read may call, separated by commas. (Not in ProxySQL.)";
+            causal_reads: CausalReads = text("none", Form::OneOf(CausalReads::NAMES)), "mysql-causal_reads", Useful,
+                "Which writes a statement that goes to replicas must see: none, those of its session, of all sessions of its account (user), or of all sessions (global); see docs/causal-reads.md. (Not in ProxySQL.)";
+            causal_reads_timeout: Duration = ms(100, 1, 60_000), "mysql-causal_reads_timeout_ms", Useful,
+                "Milliseconds that a replica is given to apply a write that a statement must see; then the statement goes to the writer. (Not in ProxySQL.)";
             client_host_cache_size: usize = integer(0, 0, 1_048_576), "mysql-client_host_cache_size", Obscure,
                 "Most client addresses whose failed logins are counted; 0: none.";
             client_host_error_counts: u32 = integer(0, 0, 1_048_576), "mysql-client_host_error_counts", Obscure,
                 "Failed logins after which connections from an address are refused at once; 0: never.";
+            client_session_track_gtid: bool = flag(true), "mysql-client_session_track_gtid", Useful,
+                "Whether clients that ask for it (session_track_gtids) receive the GTIDs of their transactions.";
             commands_stats: bool = flag(true), "mysql-commands_stats", Useful,
                 "Whether statements are counted by kind.";
             connect_retries_delay: Duration = ms(1, 0, 10_000), "mysql-connect_retries_delay", Obscure,
@@ -49,6 +57,8 @@ macro_rules! data_plane_variables {
                 "Milliseconds after which a running statement is killed, unless its rule says otherwise.";
             default_schema: String = text("", Form::Any), "mysql-default_schema", Essential,
                 "Schema of a session if neither the client nor its account names one; empty: none, as on a server (ProxySQL: information_schema).";
+            default_session_track_gtids: String = text("OFF", Form::OneOf(&["OFF", "OWN_GTID"])), "mysql-default_session_track_gtids", Useful,
+                "OWN_GTID: MySQL servers report the GTIDs of all writes to Narrows, as they do wherever causal_reads are used; OFF: only there.";
             enable_client_deprecate_eof: bool = flag(true), "mysql-enable_client_deprecate_eof", Useful,
                 "Whether clients are offered result sets without EOF packets.";
             enable_load_data_local_infile: bool = flag(false), "mysql-enable_load_data_local_infile", Useful,
@@ -195,6 +205,10 @@ macro_rules! data_plane_variables {
                 "Most new server connections per second and hostgroup.";
             throttle_to_client: u64 = integer(0, 0, 2_147_483_647), "mysql-throttle_max_bytes_per_second_to_client", Obscure,
                 "Most bytes of results that are sent to a client per second; 0: no limit.";
+            transaction_replay: bool = flag(false), "mysql-transaction_replay", Useful,
+                "Whether a transaction whose server is lost is run again on the next one, each answer compared with what the client has received; see docs/failover.md. An account's or a rule's attribute of the same name overrides it. (Not in ProxySQL.)";
+            transaction_replay_max_size: usize = integer(1_048_576, 1024, 67_108_864), "mysql-transaction_replay_max_size", Useful,
+                "Most bytes of the statements of a transaction that are kept to run it again; one that is longer is not. (Not in ProxySQL.)";
             unshun_algorithm: UnshunAlgorithm = integer(0, 0, 1), "mysql-unshun_algorithm", Obscure,
                 "1: when a server that was SHUNNED because of failed connects is reached again in one hostgroup, it is back in all hostgroups with the same host and port; 0: each hostgroup finds out by itself.";
             upload_buffer_size: u64 = integer(16_777_216, 1_048_576, 1_073_741_824), "mysql-upload_buffer_size", Useful,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Networks, UnshunAlgorithm, convert};
+use super::{CausalReads, Networks, UnshunAlgorithm, convert};
 
 macro_rules! declare {
     ($(

@@ -2,7 +2,8 @@
 //! precedence over the rules.
 
 use super::RuleOutput;
-use crate::rows::HostgroupId;
+use crate::lag::LagLimit;
+use crate::rows::{CausalReads, HostgroupId};
 
 /// The outcome of a hint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub enum Hint {
     Taken,
     /// The hint's value does not begin with a digit, or is too large.
     NotANumber,
+    /// The hint's value is not a level of `causal_reads`.
+    NotALevel,
     /// The hint has no effect here, for this reason.
     WithoutEffect(&'static str),
     /// No hint has this name: the comment is not meant for Narrows.
@@ -23,6 +26,7 @@ impl Hint {
         match self {
             Hint::Taken => None,
             Hint::NotANumber => Some("its value is not a number from 0 to 2147483647"),
+            Hint::NotALevel => Some("its value is none of none, session, user, global"),
             Hint::WithoutEffect(why) => Some(why),
             Hint::Unknown => Some("no hint has this name"),
         }
@@ -42,17 +46,53 @@ fn follow(output: &mut RuleOutput, key: &[u8], value: &[u8]) -> Hint {
         output.create_new_connection = number(value) == Some(1);
         return Hint::Taken;
     }
-    if is("max_lag_ms") || is("min_epoch_ms") {
-        return Hint::WithoutEffect("the lag of a server does not choose it for a statement");
+    if let Some((_, limit)) = LIMITS.iter().find(|(name, _)| is(name)) {
+        return follow_limit(output, *limit, value);
     }
-    if is("min_gtid") {
-        return Hint::WithoutEffect("which transactions a server has applied is not known");
+    if is("causal_reads") {
+        let Some(level) = std::str::from_utf8(value).ok().and_then(CausalReads::named) else {
+            return Hint::NotALevel;
+        };
+        output.causal_reads = Some(level);
+        return Hint::Taken;
+    }
+    if is_of_gtids(key) {
+        // `causal/` reads it: a text has no place in the output.
+        output.names_gtids = true;
+        return Hint::Taken;
     }
     let Some((_, set)) = NUMBERS.iter().find(|(name, _)| is(name)) else { return Hint::Unknown };
     let Some(number) = number(value) else { return Hint::NotANumber };
     set(output, number);
     Hint::Taken
 }
+
+/// Whether a hint names transactions: `min_gtid`, or `causal_token`, which is what `SELECT @@narrows_causal_token` returns.
+pub fn is_of_gtids(key: &[u8]) -> bool {
+    [b"min_gtid".as_slice(), b"causal_token"].iter().any(|name| key.eq_ignore_ascii_case(name))
+}
+
+/// Applies a limit of lag; the last one counts. One that ProxySQL ignores is ignored.
+fn follow_limit(output: &mut RuleOutput, limit: ReadLimit, value: &[u8]) -> Hint {
+    let digits = digits(value).unwrap_or_default();
+    if digits.is_empty() {
+        return Hint::WithoutEffect("its value is not a number");
+    }
+    match limit(digits.parse().unwrap_or(u64::MAX)) {
+        Ok(limit) => {
+            output.lag = Some(limit);
+            Hint::Taken
+        }
+        Err(why) => Hint::WithoutEffect(why),
+    }
+}
+
+/// Reads the number of a limit of lag.
+type ReadLimit = fn(u64) -> Result<LagLimit, &'static str>;
+
+/// Hints that limit how far behind the server of a statement may be.
+const LIMITS: [(&str, ReadLimit); 2] =
+    [("max_lag_ms", LagLimit::max_lag), ("min_epoch_ms", LagLimit::min_epoch)];
 
 /// Sets the output that a hint names.
 type Set = fn(&mut RuleOutput, i32);
@@ -69,8 +109,12 @@ const NUMBERS: [(&str, Set); 6] = [
 
 /// The number that a value begins with; anything after its digits is ignored, as by C's `atoi`.
 fn number(value: &[u8]) -> Option<i32> {
+    digits(value)?.parse().ok()
+}
+
+fn digits(value: &[u8]) -> Option<&str> {
     let end = value.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(value.len());
-    std::str::from_utf8(value.get(..end)?).ok()?.parse().ok()
+    std::str::from_utf8(value.get(..end)?).ok()
 }
 
 #[cfg(test)]
@@ -121,14 +165,39 @@ mod tests {
     }
 
     #[test]
+    fn the_last_limit_of_lag_counts() {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_millis();
+        let limit = |hints_of: &str| {
+            let mut output = RuleOutput::default();
+            hints(&mut output, &format!("/* {hints_of} */ SELECT 1"));
+            output.lag
+        };
+        let epoch = Some(LagLimit::MinEpochMs(u64::try_from(now).unwrap()));
+        assert_eq!(limit("MAX_LAG_MS=250ms"), Some(LagLimit::MaxLagMs(250)));
+        assert_eq!(limit(&format!("max_lag_ms=250; min_epoch_ms={now}")), epoch);
+        assert_eq!(limit(&format!("min_epoch_ms={now}; max_lag_ms=0")), Some(LagLimit::MaxLagMs(0)));
+        for ignored in [
+            "max_lag_ms=",
+            "max_lag_ms=x",
+            "max_lag_ms=-1",
+            "max_lag_ms=600001",
+            "min_epoch_ms=1",
+            "min_epoch_ms=99999999999999999999",
+        ] {
+            assert_eq!(limit(ignored), None, "{ignored}");
+        }
+    }
+
+    #[test]
     fn hints_that_have_no_effect_say_so() {
         let mut output = RuleOutput::default();
         let statement =
-            "/* Create_New_Connection=1; max_lag_ms=5; min_epoch_ms=1; min_gtid=3e11fa47:5 */ SELECT 1";
+            "/* Create_New_Connection=1; max_lag_ms=5; min_epoch_ms=1; causal_reads=always */ SELECT 1";
         let noted = hints(&mut output, statement);
         assert!(output.create_new_connection);
         let ignored = noted.iter().filter(|(_, hint)| matches!(hint, Hint::WithoutEffect(_))).count();
-        assert_eq!((noted.len(), ignored), (4, 3));
+        assert_eq!((noted.len(), ignored), (4, 1));
+        assert_eq!(noted[3].1, Hint::NotALevel);
         hints(&mut output, "/* create_new_connection=0 */ SELECT 1");
         assert!(!output.create_new_connection);
     }

@@ -13,7 +13,8 @@
 //! and the walk over the rules only has the [`Query`](super::Query).
 
 use super::client::{Addresses, Class, Comparison, Exactly, Property};
-use crate::rows::HostgroupId;
+use crate::lag::LagLimit;
+use crate::rows::{CausalReads, HostgroupId};
 
 /// The index of a rule among the active ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +142,15 @@ macro_rules! columns {
             pub flag_out: u32,
             /// Whether a hint requests a connection that nobody has used before.
             pub create_new_connection: bool,
+            /// Which writes a hint, or the attributes of a rule, make the statement see.
+            pub causal_reads: Option<CausalReads>,
+            /// Whether a hint names transactions that a server must have.
+            pub names_gtids: bool,
+            /// How far behind its server may be, if a hint says so.
+            pub lag: Option<LagLimit>,
+            /// Whether the transaction that the statement begins is run again after its server was lost
+            /// (`attributes.transaction_replay`).
+            pub transaction_replay: Option<bool>,
         }
 
         impl RuleRow {
@@ -259,8 +269,8 @@ columns! {
     "sticky_conn INT CHECK (sticky_conn IN (0,1))", sticky_conn: Option<bool>, other;
     /// 0 disables multiplexing, 1 enables it, 2 keeps it for this statement.
     "multiplex INT CHECK (multiplex IN (0,1,2))", multiplex: Option<u8>, output: u8;
-    /// Stored; without effect yet.
-    "gtid_from_hostgroup INT UNSIGNED", gtid_from_hostgroup: Option<HostgroupId>, other;
+    /// The hostgroup whose last write of the session a server must have.
+    "gtid_from_hostgroup INT UNSIGNED", gtid_from_hostgroup: Option<HostgroupId>, output: HostgroupId;
     /// Whether the statement is logged.
     "log INT CHECK (log IN (0,1))", log: Option<bool>, output: bool;
     /// Whether later rules are skipped.

@@ -27,7 +27,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::rows::FastRoutingRow;
 
-pub use annotation::{Hint, annotate};
+pub use annotation::{Hint, annotate, is_of_gtids};
 use columns::Conditions;
 pub use columns::{Client, OwnedClient, RuleIndex, RuleOutput, RuleRow};
 pub use expression::{ExpressionError, check_expression};

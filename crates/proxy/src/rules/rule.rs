@@ -7,7 +7,7 @@ use super::RuleRow;
 use super::address::{ClientAddress, Meant, is_address};
 use super::expression::{Expression, ExpressionError};
 use super::rewrite::Replacement;
-use crate::rows::shown;
+use crate::rows::{CausalReads, shown, transaction_replay};
 
 /// Why a rule's conditions on addresses hold for no client: the column, its text, and what is expected. `has_sockets`:
 /// whether clients can connect over Unix sockets.
@@ -40,6 +40,10 @@ pub(super) struct Rule {
     pub(super) replaces_all: bool,
     /// `attributes.flagOUTs`: flags to choose from, each with the sum of its weight and those before it.
     pub(super) flags_out: Vec<(u32, u32)>,
+    /// `attributes.causal_reads`.
+    pub(super) causal_reads: Option<CausalReads>,
+    /// `attributes.transaction_replay`.
+    pub(super) transaction_replay: Option<bool>,
 }
 
 /// Literals of which a text must contain one for a rule's expressions to match; none if they may match any text.
@@ -86,6 +90,8 @@ impl Rule {
             replacement: row.replace_pattern.as_deref().and_then(Replacement::parse),
             replaces_all: has("GLOBAL"),
             flags_out: flags_out(&row.attributes),
+            causal_reads: CausalReads::of_attributes(&row.attributes),
+            transaction_replay: transaction_replay(&row.attributes),
             row: row.clone(),
         };
         let literals = Literals {

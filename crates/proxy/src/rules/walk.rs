@@ -225,6 +225,8 @@ impl<'a> Walk<'a> {
         }
         self.matched.push(index);
         rule.row.act(RuleIndex(index), &mut self.output);
+        self.output.causal_reads = rule.causal_reads.or(self.output.causal_reads);
+        self.output.transaction_replay = rule.transaction_replay.or(self.output.transaction_replay);
         if rule.row.apply {
             return Step::Stop;
         }

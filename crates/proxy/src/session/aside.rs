@@ -154,6 +154,7 @@ impl Session {
 
     fn set_aside(&mut self) {
         let Some(mut pinned) = self.binding.pinned.take() else { return };
+        self.binding.record = None;
         self.leave(&mut pinned.backend);
         let (status, since) = (self.data.status, self.client.transaction_since.take());
         self.binding.aside.push(Aside { pinned, status, since, pins: self.handle.take_pins() });
@@ -323,4 +324,4 @@ fn common(job: &Job, text: &[u8]) -> Option<Common> {
 }
 
 /// The status flags of an open transaction.
-const OF_TRANSACTION: Status = Status::IN_TRANS.union(Status::IN_TRANS_READONLY);
+pub(super) const OF_TRANSACTION: Status = Status::IN_TRANS.union(Status::IN_TRANS_READONLY);

@@ -3,6 +3,7 @@
 use narrows_wire::Status;
 
 use super::effects::{PinReason, Pins};
+use super::replay::record::Record;
 use crate::pool::Lease;
 use crate::rt::Instant;
 use crate::snapshot::HostgroupId;
@@ -17,6 +18,8 @@ pub(super) struct Binding {
     pub(super) aside: Vec<Aside>,
     /// The text that began the transaction on the kept connection, while nothing else has run in it.
     pub(super) begun: Option<Box<[u8]>>,
+    /// What has run in the transaction on the kept connection, if that is to be run again when its server is lost.
+    pub(super) record: Option<Box<Record>>,
     /// A rule has turned multiplexing off.
     pub(super) multiplexing_off: bool,
 }

@@ -2,6 +2,7 @@
 
 use narrows_wire::Status;
 
+use super::causal::Written;
 use super::information::Information;
 use super::statements::ClientStatements;
 use crate::state::SharedState;
@@ -22,6 +23,8 @@ pub(super) struct SessionData {
     pub(super) warnings: u16,
     /// What the information functions return about earlier statements.
     pub(super) information: Information,
+    /// What it has written, for reads that must see it.
+    pub(super) written: Written,
     /// The prepared statements that are open.
     pub(super) statements: ClientStatements,
     /// The `flagIN` of the next statement.

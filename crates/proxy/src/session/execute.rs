@@ -10,6 +10,7 @@ use narrows_wire::{Capabilities, Command, Errno, Status};
 
 use super::begin_again::begins;
 use super::cached::Source;
+use super::detach::is_tied_by;
 use super::effects::Pins;
 use super::errors::{PACKET_TOO_LARGE, killed};
 use super::fault::{self, Moment};
@@ -17,12 +18,13 @@ use super::information::{CLEAR_CONDITIONS, asks_about_last};
 use super::job::Job;
 use super::lease::{Leased, NoLease};
 use super::lost::{Abandoned, Fate, Tries, commits_nothing};
-use super::outcome::{BLOCKED, Broken, GOING_AWAY, Outcome, READ_ONLY};
+use super::outcome::{Broken, Outcome, changes_role};
 use super::prepared::Ready;
+use super::replay::Watched;
 use super::request::Request;
 use super::statements::ClientStatement;
 use super::upload::Upload;
-use super::{End, Interrupt, Pinned, Session};
+use super::{End, Interrupt, PinReason, Pinned, Session};
 use crate::backend::{Backend, BackendError};
 use crate::figures::Doing;
 use crate::pool::{Exit, Lease};
@@ -45,6 +47,12 @@ enum Attempt {
     Again,
 }
 
+impl Attempt {
+    fn if_again(again: bool) -> Attempt {
+        if again { Attempt::Again } else { Attempt::Done }
+    }
+}
+
 impl Session {
     /// Runs a command on a server, unless its answer is in the cache.
     pub(super) async fn execute(&mut self, request: &mut Request, job: &mut Job) -> Result<(), End> {
@@ -52,6 +60,7 @@ impl Session {
         if self.data.information.has_lost() {
             Box::pin(self.refuse_forgotten(request, job)).await?;
         }
+        self.decide_what_it_sees(request, job);
         if let Some(caching) = job.options.caching
             && let Source::Cache = self.look_in_cache(request, job, caching).await?
         {
@@ -132,25 +141,24 @@ impl Session {
         if self.asks_values_of_others(job) {
             return Box::pin(self.refuse_values(request, job)).await;
         }
-        let snapshot = self.snapshot();
-        let timeout = job.options.timeout.unwrap_or(snapshot.variables.default_query_timeout);
+        let mut tries = Tries::new(job, &self.snapshot());
         self.handle.goes_to(self.binding.pinned.as_ref().map_or(job.hostgroup, |pinned| pinned.hostgroup));
-        let began = self.handle.since() + job.options.delay;
-        self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
-        let mut tries = Tries::new(job, &snapshot);
+        self.set_deadline_of(job);
         loop {
             // Each attempt uses the configuration in force, because a change may be why the last attempt failed.
             let snapshot = self.worker.snapshot();
-            let was_pinned = self.binding.pinned.is_some();
-            let mut leased = self.lease(&snapshot, request, job, tries.left()).await?;
-            if let Ok(ready) = &mut leased
-                && tries.is_in_transaction()
-                && let Err(no_lease) = Box::pin(self.begin_again(&snapshot, ready, &tries)).await
-            {
-                leased = Err(no_lease);
-            }
-            let leased = match leased {
-                Ok(leased) => leased,
+            let was_pinned = self.is_tied();
+            let ready = self.ready(&snapshot, request, job, &tries).await?;
+            let leased = match ready.inspect_err(|no_lease| self.doubts(no_lease)) {
+                Ok(Some(leased)) => leased,
+                // It is to run on the writer.
+                Ok(None) => continue,
+                Err(NoLease::Lost { server, text }) if was_pinned && self.binding.record.is_some() => {
+                    match Box::pin(self.replay_unsent((server, text), request, job, &mut tries)).await? {
+                        true => continue,
+                        false => return Ok(()),
+                    }
+                }
                 // The statement was not sent, and the client's state is known, so any other connection can be used.
                 Err(NoLease::Lost { server, text }) if !was_pinned && tries.after_closed() => {
                     tries.leave(&server);
@@ -169,6 +177,28 @@ impl Session {
                 Attempt::Done => return Ok(()),
                 Attempt::Again => self.count_retry(),
             }
+        }
+    }
+
+    /// From now on a statement is killed after its time.
+    fn set_deadline_of(&self, job: &Job) {
+        let timeout = job.options.timeout.unwrap_or(self.snapshot().variables.default_query_timeout);
+        let began = self.handle.since() + job.options.delay;
+        self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
+    }
+
+    /// The connection for an attempt, in the client's transaction, to a server that has what the statement must see. Nothing if
+    /// another hostgroup is to run it.
+    async fn ready(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        request: &mut Request,
+        job: &mut Job,
+        tries: &Tries,
+    ) -> Result<Result<Option<Leased>, NoLease>, End> {
+        match self.lease_to_run(snapshot, request, job, tries).await? {
+            Ok(leased) if job.sees.is_some() => Box::pin(self.catch_up(snapshot, leased, request, job)).await,
+            leased => Ok(leased.map(Some)),
         }
     }
 
@@ -194,9 +224,15 @@ impl Session {
             }
         }
         self.record_server(&backend);
-        job.hold_back = tries.hold_back(snapshot, job, request, (pinned, begun.is_some()));
+        let is_tied = pinned && is_tied_by(&pins);
+        job.hold_back = tries.hold_back(snapshot, job, request, (is_tied, begun.is_some()));
+        let watched = match self.binding.record.is_some() || job.options.replay {
+            true => self.watch(snapshot, (job, request), pins.reasons(), packet.as_deref()),
+            false => None,
+        };
         self.note_run(job, request);
-        let mut outcome = Outcome::default();
+        let answer = watched.as_ref().and_then(Watched::reading);
+        let mut outcome = Outcome { answer, ..Outcome::default() };
         let done = match &job.prepared {
             Some(statement) => self.run_prepared(&mut backend, request, (job, statement), &mut outcome).await,
             None => match self.send_job(&backend, request, job, packet).await {
@@ -205,16 +241,23 @@ impl Session {
             },
         };
         if let Err(broken) = done {
-            let is_tied = pinned || tries.is_in_transaction();
+            let is_tied = is_tied || tries.is_in_transaction();
             return self.after_broken((backend, is_tied), broken, request, job, tries).await;
         }
         match outcome.held_back.take() {
+            Some(error) if self.is_recorded() => {
+                let replayed = Box::pin(self.replay_refused((backend, error), request, job, tries)).await;
+                replayed.map(Attempt::if_again)
+            }
             Some(error) => {
                 self.turn_elsewhere(snapshot, backend, job, (&error, tries, begun));
                 Ok(Attempt::Again)
             }
             None => {
                 self.finish((backend, pins), job, request, &mut outcome).await?;
+                if let Some(watched) = watched {
+                    self.note_watched(watched, (job, request), &mut outcome);
+                }
                 if !pinned {
                     self.binding.begun = begins(job, job.text(request), outcome.error.is_some());
                 }
@@ -234,29 +277,35 @@ impl Session {
     ) -> Result<Attempt, End> {
         let (fate, text) = match tries.fate(broken, job, request) {
             Ok(known) => known,
-            Err(Abandoned::TooLong) => {
-                // Closed before the rest of the command is read, which may take long.
-                drop(backend);
-                let told = (Errno::NET_PACKET_TOO_LARGE, PACKET_TOO_LARGE.to_owned());
-                Box::pin(self.end_without_server(request, job, pinned, told)).await?;
-                return Ok(Attempt::Done);
-            }
             Err(end) => {
-                self.abandon(backend);
-                Box::pin(self.end_abandoned(request, job, pinned, end)).await?;
+                Box::pin(self.end_abandoned((backend, pinned), request, job, end)).await?;
                 return Ok(Attempt::Done);
             }
         };
         let mut text = backend.broken_by(text);
         tries.leave(&backend.login.server);
         let is_uncommitted = pinned && self.handle.is_in_transaction() && commits_nothing(job);
+        let backend = match self.binding.record.is_some() {
+            true => {
+                match Box::pin(self.replay_lost(fate, (backend, &mut text), request, job, tries)).await? {
+                    Ok(again) => return Ok(Attempt::if_again(again)),
+                    Err(backend) => backend,
+                }
+            }
+            false => backend,
+        };
+        let begins =
+            !pinned && fate == Fate::Unknown && self.begins_recorded(job, request, PinReason::default());
+        let hostgroup = backend.login.server.row.hostgroup;
         let address = self.count_lost(backend, &text);
-        if !pinned && tries.after_loss(fate, job, request) {
+        if !pinned && tries.after_loss(fate, job, request) || begins && tries.after_closed() {
             return Ok(Attempt::Again);
         }
         self.count_failed(request, job);
         if is_uncommitted {
             text.push_str("; its transaction was not committed");
+        } else {
+            self.doubt_written(hostgroup, job);
         }
         self.report_lost(request.answer(), &address, (fate, pinned), &text).await?;
         Ok(Attempt::Done)
@@ -265,15 +314,26 @@ impl Session {
     /// Ends a statement that its server has not received completely, or does not end. The connection is closed.
     async fn end_abandoned(
         &mut self,
+        (backend, pinned): (Lease, bool),
         request: &mut Request,
         job: &Job,
-        pinned: bool,
         end: Abandoned,
     ) -> Result<(), End> {
         let (started, timed_out) = match end {
-            Abandoned::Session(end) => return Err(end),
-            Abandoned::TooLong => (false, false),
-            Abandoned::Cut { started, timed_out } => (started, timed_out),
+            Abandoned::TooLong => {
+                // Closed before the rest of the command is read, which may take long.
+                drop(backend);
+                let told = (Errno::NET_PACKET_TOO_LARGE, PACKET_TOO_LARGE.to_owned());
+                return self.end_without_server(request, job, pinned, told).await;
+            }
+            Abandoned::Session(end) => {
+                self.abandon(backend);
+                return Err(end);
+            }
+            Abandoned::Cut { started, timed_out } => {
+                self.abandon(backend);
+                (started, timed_out)
+            }
         };
         let (errno, text) = killed(timed_out);
         if started {
@@ -285,7 +345,7 @@ impl Session {
     }
 
     /// Sends the client an error, because its statement has no server, or has lost it.
-    async fn end_without_server(
+    pub(super) async fn end_without_server(
         &mut self,
         request: &mut Request,
         job: &Job,
@@ -327,7 +387,7 @@ impl Session {
     }
 
     /// Keeps a connection to which nothing was sent, or gives it back.
-    fn keep_unasked(&mut self, (backend, pins, pinned): (Lease, Pins, bool)) {
+    pub(super) fn keep_unasked(&mut self, (backend, pins, pinned): (Lease, Pins, bool)) {
         if pinned {
             let hostgroup = backend.login.server.row.hostgroup;
             self.binding.pinned = Some(Pinned { backend, hostgroup, pins });
@@ -342,7 +402,7 @@ impl Session {
         &mut self,
         not_sent: NotSent,
         Leased { backend, pins, pinned }: Leased,
-        request: &Request,
+        request: &mut Request,
         job: &Job,
         tries: &mut Tries,
     ) -> Result<Attempt, End> {
@@ -351,6 +411,11 @@ impl Session {
                 backend.login.server.figures.distrust();
                 self.lost_unused(&backend.login.server.address(), &text, tries);
                 Ok(Attempt::Again)
+            }
+            NotSent::Lost(text) if self.binding.record.is_some() => {
+                let lost = (Arc::clone(&backend.login.server), text);
+                drop(backend);
+                Box::pin(self.replay_unsent(lost, request, job, tries)).await.map(Attempt::if_again)
             }
             NotSent::Lost(text) => {
                 let address = self.count_lost(backend, &text);
@@ -428,11 +493,12 @@ impl Session {
             let answering = self.answering(backend, request, job, statement, tries);
             self.relay(backend, request, answering, outcome).await?;
             let Some(error) = &outcome.held_back else { return Ok(()) };
-            if [READ_ONLY, GOING_AWAY, &[BLOCKED]].concat().contains(&error.code) {
+            if changes_role(error.code) {
                 return Ok(());
             }
             self.recover(backend, job, statement, error, tries).await?;
-            *outcome = Outcome::default();
+            let answer = outcome.answer.take().map(|_| Box::default());
+            *outcome = Outcome { answer, ..Outcome::default() };
             tries += 1;
         }
     }

@@ -90,6 +90,8 @@ impl Session {
             untouched: None,
             statement: None,
             instead_of: None,
+            prefers: None,
+            lag: None,
             new: false,
             bytes: 0,
             now: self.handle.since(),

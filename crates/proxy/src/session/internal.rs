@@ -2,7 +2,7 @@
 //!
 //! Keys for which Narrows has no counterpart have the value that means "none" in ProxySQL: -1, 0 or an empty text.
 
-use narrows_sql::{InternalCommand, internal_command};
+use narrows_sql::{InternalCommand, internal_command, is_token_query};
 use narrows_wire::codec::{put_lenenc_bytes, put_lenenc_int};
 use narrows_wire::{Capabilities, Errno, Status};
 use serde_json::{Map, Value, json};
@@ -18,6 +18,11 @@ impl Session {
     /// Answers the command.
     pub(super) async fn internal(&mut self, request: &mut Request, attributes: usize) -> Result<(), End> {
         self.note_tie();
+        if is_token_query(request.argument_after(attributes)) {
+            let (name, token) = ("@@narrows_causal_token", self.data.written.token());
+            let answer = one_text(name, token.as_bytes(), self.client.capabilities, self.data.status);
+            return self.client.send(&answer).await;
+        }
         if internal_command(request.argument_after(attributes)) != Some(InternalCommand::Session) {
             self.discard(request).await?;
             let text = "Unknown PROXYSQL INTERNAL command";

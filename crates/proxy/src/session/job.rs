@@ -7,6 +7,7 @@ use narrows_wire::Command;
 use narrows_wire::execute::Parameters;
 use narrows_wire::response::Expect;
 
+use super::causal::must_see::MustSee;
 use super::outcome::{Answering, HoldBack, may_load_a_file};
 use super::request::Request;
 use super::statements::ClientStatement;
@@ -24,6 +25,8 @@ pub(super) struct Job {
     /// which hostgroup is shown where.
     pub(super) hostgroup: HostgroupId,
     pub(super) options: Options,
+    /// The writes that it must see.
+    pub(super) sees: Option<Box<MustSee>>,
     /// It runs outside of the session's transaction.
     pub(super) apart: bool,
     /// Errors after which it runs again.
@@ -48,6 +51,7 @@ impl Job {
             digest: None,
             hostgroup: NOWHERE,
             options: Options::default(),
+            sees: None,
             apart: false,
             hold_back: HoldBack::default(),
             expect: Expect::Result,

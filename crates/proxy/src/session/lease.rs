@@ -16,7 +16,7 @@ use super::request::Request;
 use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError, InsertIdBefore, ServerError};
 use crate::figures::Doing;
-use crate::hostgroup::{Server, ServerFigures};
+use crate::hostgroup::{LagFilter, Server, ServerFigures};
 use crate::pin_reason::PinReason;
 use crate::pool::{Ask, Later, Lease, LeaseError};
 use crate::rows::HostgroupId;
@@ -57,6 +57,9 @@ impl Session {
         {
             return Ok(Err(no_lease));
         }
+        if self.binding.pinned.is_some() {
+            self.leave_former_server();
+        }
         if let Some(pinned) = self.binding.pinned.take() {
             if pinned.backend.is_alive() {
                 let Pinned { backend, pins, .. } = pinned;
@@ -75,6 +78,8 @@ impl Session {
             untouched: wanted.map(|place| place.last_use).filter(|_| !job.options.new_connection),
             statement: job.prepared.as_ref().map(|statement| statement.identity(job.expect)),
             instead_of,
+            prefers: job.sees.as_ref().map(|sees| &sees.gtids),
+            lag: job.options.lag.map(LagFilter::from),
             new: job.options.new_connection,
             bytes: request.bytes(),
             now: self.handle.since(),
@@ -169,6 +174,10 @@ impl Session {
         job: &Job,
         snapshot: &Arc<Snapshot>,
     ) -> Result<Result<Leased, NoLease>, End> {
+        // MySQL does not let that be changed within a transaction.
+        if !leased.pinned {
+            leased.backend.login.wants_gtids = self.follows_writes(snapshot);
+        }
         // Once anything ties the client to the connection, user variables of other clients can no longer be removed.
         let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE)
             || !job.whole
@@ -206,12 +215,8 @@ impl Session {
     ) -> Result<Result<(), NoLease>, End> {
         let backend = &mut leased.backend;
         let limit = snapshot.variables.connect_timeout_server_max;
-        // What is sent first clears the connection's diagnostics about the previous statement.
-        self.data.information.last = Last::Nobody;
-        if !self.data.information.known_here().is_empty()
-            && let Err(error) = Box::pin(self.take_what_is_here(backend)).await
-        {
-            return Ok(Err(NoLease::lost(backend, error)));
+        if let Err(no_lease) = self.clear_the_way(backend).await {
+            return Ok(Err(no_lease));
         }
         let clears = job.command == Command::InitDb && backend.login.family == Family::MySql;
         let align = async {
@@ -236,6 +241,16 @@ impl Session {
             }
             Err(error) => Err(NoLease::lost(&leased.backend, error)),
         })
+    }
+
+    /// Before something of our own is sent on the client's connection: that clears its diagnostics about the previous statement.
+    pub(super) async fn clear_the_way(&mut self, backend: &mut Backend) -> Result<(), NoLease> {
+        self.data.information.last = Last::Nobody;
+        if self.data.information.known_here().is_empty() {
+            return Ok(());
+        }
+        let taken = Box::pin(self.take_what_is_here(backend)).await;
+        taken.map_err(|error| NoLease::lost(backend, error))
     }
 
     /// Whether `LAST_INSERT_ID()` may have to be set on the connection before the command.
@@ -271,7 +286,7 @@ impl Session {
     }
 
     /// Why the wait for a connection was interrupted.
-    fn no_lease(&self, reason: Interrupt) -> Result<NoLease, End> {
+    pub(super) fn no_lease(&self, reason: Interrupt) -> Result<NoLease, End> {
         let timed_out = match reason {
             Interrupt::KillQuery | Interrupt::KillTime => false,
             Interrupt::QueryTime => true,

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use narrows_sql::set::{Assignment, Scope, Value};
-use narrows_sql::{Flags, Kind};
+use narrows_sql::{Flags, Kind, Statement};
 use narrows_wire::response::Expect;
 use narrows_wire::{Command, Errno};
 
@@ -236,6 +236,7 @@ impl Session {
         } else {
             tries.refused_since.get_or_insert_with(Instant::now);
             tries.begin_with(begun);
+            self.binding.record = None;
             self.leave_behind(tries);
             let server = Arc::clone(&backend.login.server);
             drop(backend);
@@ -278,11 +279,12 @@ pub(super) fn lost(address: &str, since: Option<Instant>, text: &str, fate: Fate
 
 /// Whether running a statement twice, on two connections, has the same effect as running it once.
 fn is_repeatable(job: &Job, request: &Request) -> bool {
-    only_reads(job) || job.command == Command::Query && sets_only_the_session(job, job.text(request))
+    only_reads(job)
+        || job.command == Command::Query && sets_only_the_session(&job.statement, job.text(request))
 }
 
 /// Whether it is a `SET` that changes only its session, to values that do not depend on the server.
-fn sets_only_the_session(job: &Job, text: &[u8]) -> bool {
+pub(super) fn sets_only_the_session(statement: &Statement, text: &[u8]) -> bool {
     let is_own = |assignment: &Assignment| match assignment {
         Assignment::System { scope: Scope::Session, value, .. } | Assignment::User { value, .. } => {
             !matches!(value, Value::Expression(_))
@@ -290,8 +292,8 @@ fn sets_only_the_session(job: &Job, text: &[u8]) -> bool {
         Assignment::Names { .. } | Assignment::CharacterSet(_) => true,
         _ => false,
     };
-    job.statement.kind == Kind::Set
-        && !job.statement.flags.intersects(Flags::MULTI)
+    statement.kind == Kind::Set
+        && !statement.flags.intersects(Flags::MULTI)
         && narrows_sql::set::parse(text).is_ok_and(|assignments| assignments.iter().all(is_own))
 }
 

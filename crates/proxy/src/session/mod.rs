@@ -4,10 +4,12 @@ mod aside;
 mod begin_again;
 mod binding;
 mod cached;
+mod causal;
 mod command;
 mod connection;
 mod count;
 mod data;
+mod detach;
 mod effects;
 mod errors;
 mod execute;
@@ -25,6 +27,7 @@ mod prepared;
 mod query;
 mod record;
 mod relay;
+mod replay;
 mod request;
 mod sequences;
 mod settle;
@@ -50,6 +53,7 @@ use crate::worker::{Handle, Interrupt, LocalSnapshot, Worker};
 
 use binding::{Binding, Pinned};
 pub(crate) use cached::may_be_kept;
+use causal::Written;
 use connection::ClientConnection;
 use data::{Apart, SessionData};
 pub(crate) use effects::expected;
@@ -77,11 +81,13 @@ struct Resumed {
     state: SharedState,
     status: Status,
     information: Information,
+    written: Written,
 }
 
 impl Resumed {
     fn at_login(state: &SharedState, status: Status) -> Resumed {
-        Resumed { state: Arc::clone(state), status, information: Information::default() }
+        let (information, written) = Default::default();
+        Resumed { state: Arc::clone(state), status, information, written }
     }
 
     fn of(restored: RestoredSession, worker: &Worker, login: &SharedState) -> Resumed {
@@ -89,7 +95,7 @@ impl Resumed {
         let state = SessionState::read(&restored.state);
         let state = state.map_or_else(|| Arc::clone(login), |state| worker.shared_state(state));
         let information = Information::resumed(restored.inserted, restored.used);
-        Resumed { state, status: Status(restored.status), information }
+        Resumed { state, status: Status(restored.status), information, written: Written::unknown() }
     }
 }
 
@@ -132,7 +138,7 @@ impl Session {
         worker.enter(&handle);
         let mut input = client.input;
         let login_time = client.restored.is_none().then_some(client.login_time);
-        let Resumed { state, status, information } = match client.restored {
+        let Resumed { state, status, information, written } = match client.restored {
             Some(restored) => {
                 input.append(&restored.pending);
                 Resumed::of(restored, &worker, &client.state)
@@ -164,6 +170,7 @@ impl Session {
             status_is_told: false,
             warnings: 0,
             information,
+            written,
             statements: ClientStatements::default(),
             next_flag_in: 0,
         };
@@ -361,6 +368,7 @@ impl Session {
     /// Resets the session to a given state, and returns all its backend connections.
     fn start_over(&mut self, state: SharedState) {
         let mut pinned = self.binding.pinned.take();
+        self.binding.record = None;
         self.data.information.start_over(pinned.as_mut().map(|pinned| &mut *pinned.backend));
         if let Some(pinned) = pinned {
             self.recycle(pinned.backend, &pinned.pins);

@@ -1,10 +1,12 @@
 //! What the answer to a command has reported, and how it failed.
 
 use narrows_sql::{Flags, Kind, Statement};
+use narrows_wire::gtid::GtidSet;
 use narrows_wire::response::Expect;
 use narrows_wire::{Errno, Status};
 
 use super::End;
+use super::replay::answer::Reading;
 use crate::backend::{PrepareOk, ServerError, TOO_MANY_STATEMENTS};
 use crate::rows::NO_CLUSTER;
 use crate::rt::{Instant, oneshot};
@@ -44,12 +46,16 @@ pub(super) struct Outcome {
     pub(super) error_text: Vec<u8>,
     /// Session variables that were reported as changed, in order.
     pub(super) variables: Vec<(String, Vec<u8>)>,
+    /// The transactions that were reported as written.
+    pub(super) gtids: Option<GtidSet>,
     /// The schema that was reported last.
     pub(super) schema: Option<Vec<u8>>,
     /// The server's reply to the preparation of a statement.
     pub(super) prepared: Option<PrepareOk>,
     /// An error that was not sent to the client; see [`Answering::hold_back`].
     pub(super) held_back: Option<ServerError>,
+    /// Reads the answer for its checksum, if the transaction may have to be run again.
+    pub(super) answer: Option<Box<Reading>>,
     /// A kill of the statement was sent; resolves when it has arrived.
     pub(super) kill: Option<oneshot::Receiver<()>>,
 }
@@ -87,6 +93,8 @@ pub(super) struct HoldBack {
     pub(super) going_away: bool,
     /// The server has lost its cluster, or gives its role to another one, and has done nothing: that one is waited for.
     pub(super) no_cluster: bool,
+    /// The server lets only administrators in.
+    pub(super) offline: bool,
     /// The server's prepared statement does not exist, or must be prepared again.
     pub(super) stale: bool,
     /// The server has too many prepared statements: some are closed.
@@ -98,6 +106,7 @@ impl HoldBack {
         self.read_only && READ_ONLY.contains(&code)
             || self.going_away && GOING_AWAY.contains(&code)
             || self.no_cluster && [NO_CLUSTER, BLOCKED].contains(&code)
+            || self.offline && code == OFFLINE
             || self.stale && STALE.contains(&code)
             || self.too_many_statements && code == TOO_MANY_STATEMENTS
     }
@@ -142,12 +151,20 @@ pub(super) const GOING_AWAY: &[u16] = &[1053, NO_CLUSTER];
 /// The error of the primary of a group for every statement while another member becomes the primary.
 pub(super) const BLOCKED: u16 = 4094;
 
-/// Errors after which a node of a cluster may have another role: the above, of a server that lets only administrators in, and of
+/// The error of a server that lets only administrators in.
+pub(super) const OFFLINE: u16 = 3032;
+
+/// Whether an error means that the server has another role now, or goes away.
+pub(super) fn changes_role(code: u16) -> bool {
+    READ_ONLY.contains(&code) || GOING_AWAY.contains(&code) || [BLOCKED, OFFLINE].contains(&code)
+}
+
+/// Errors after which a server may have another role: the above, of a server that lets only administrators in, and of
 /// a member of a group that may not write or could not commit.
-pub(super) const DOUBTFUL: &[u16] = &[1290, 1836, 1053, NO_CLUSTER, 3032, 3098, 3100, BLOCKED];
+pub(super) const DOUBTFUL: &[u16] = &[1290, 1836, 1053, NO_CLUSTER, OFFLINE, 3098, 3100, BLOCKED];
 
 /// Errors about a prepared statement that does not exist any more, or whose tables have changed too much.
-const STALE: &[u16] = &[Errno::UNKNOWN_STMT_HANDLER.number, 1615];
+pub(super) const STALE: &[u16] = &[Errno::UNKNOWN_STMT_HANDLER.number, 1615];
 
 /// The result of a statement that has ended.
 #[derive(Debug, Clone, Copy, Default)]

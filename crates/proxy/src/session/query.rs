@@ -3,7 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use narrows_sql::{Flags, KillTarget, Kind, Statement, digest_text};
+use narrows_sql::{Flags, KillTarget, Kind, Statement, digest_text, is_token_query};
 use narrows_wire::query::attributes_length;
 use narrows_wire::{Capabilities, Command, Errno, Malformed};
 
@@ -31,7 +31,7 @@ enum Next {
     /// Narrows answers with OK.
     Ok(String),
     Refuse(Errno, String),
-    /// `PROXYSQL INTERNAL`, after that many bytes of query attributes.
+    /// `PROXYSQL INTERNAL`, or the question for the token, after that many bytes of query attributes.
     Internal(usize),
 }
 
@@ -78,7 +78,7 @@ impl Session {
             Some(recent) => self.in_doubt(text, recent.statement),
             None => self.inspect(text, request.whole),
         };
-        if statement.kind == Kind::Proxy && narrows_sql::internal_command(text).is_some() {
+        if is_for_narrows(&statement, text) {
             return Ok(Next::Internal(attributes));
         }
         let known = recent.as_ref().and_then(|recent| recent.digest.as_ref());
@@ -333,6 +333,15 @@ impl Session {
             Some(1) => self.binding.multiplexing_off = false,
             _ => {}
         }
+    }
+}
+
+/// Whether a statement asks Narrows itself.
+fn is_for_narrows(statement: &Statement, text: &[u8]) -> bool {
+    match statement.kind {
+        Kind::Proxy => narrows_sql::internal_command(text).is_some(),
+        Kind::Select => statement.flags.intersects(Flags::SYSTEM_VARIABLE) && is_token_query(text),
+        _ => false,
     }
 }
 

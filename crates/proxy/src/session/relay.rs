@@ -12,7 +12,7 @@ mod pace;
 mod packets;
 
 use narrows_wire::frame::HEADER_LENGTH;
-use narrows_wire::response::{Expect, Next};
+use narrows_wire::response::{Expect, Next, Walk};
 use narrows_wire::{Capabilities, Command, Errno, Status, Tracker};
 
 use super::connection::{Pace, Stop, stop};
@@ -200,6 +200,9 @@ impl Relay<'_> {
                 Ok(walk) => walk,
                 Err(error) => return self.lost(error.to_string()).await,
             };
+            if self.outcome.answer.is_some() {
+                self.read_for_replay(walk);
+            }
             self.ready += walk.passed;
             if let Next::More { need } = walk.next {
                 if self.outcome.received > 0 && self.outcome.first_byte.is_none() {
@@ -223,6 +226,15 @@ impl Relay<'_> {
                 return self.flush().await;
             }
         }
+    }
+
+    /// Reads what the walk has found, for the checksum of the answer, before any of it is rewritten.
+    fn read_for_replay(&mut self, walk: Walk) {
+        let Some(reading) = &mut self.outcome.answer else { return };
+        let bytes = self.buffer.filled().get(self.ready..).unwrap_or_default();
+        let (passed, rest) = bytes.split_at_checked(walk.passed).unwrap_or_default();
+        let payload = rest.get(HEADER_LENGTH..walk.next.length()).unwrap_or_default();
+        reading.read(passed, walk.next, payload, self.backend.login.capabilities);
     }
 
     /// The bytes to write to the client.

@@ -188,18 +188,22 @@ impl Request {
 
     /// Replaces the argument after its first `kept` bytes by another text. The command must be whole.
     pub(super) fn replace_argument(&mut self, kept: usize, text: &[u8]) {
-        debug_assert!(self.whole && !self.is_consumed(), "the packet is at the front");
-        let following = self.buffer.filled().get(self.packet().len()..).unwrap_or_default();
         let payload = [self.payload().get(..=kept).unwrap_or_default(), text].concat();
-        let mut bytes = Vec::with_capacity(HEADER_LENGTH + payload.len() + following.len());
-        put_packet(&mut bytes, &mut 0, &payload);
-        bytes.extend_from_slice(following);
-        if let Some(header) = Header::decode(&bytes) {
-            (self.header, self.examined) = (header, header.packet_length());
-        }
+        let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
+        put_packet(&mut packet, &mut 0, &payload);
+        self.put_packet(&packet);
+    }
+
+    /// Puts another packet in the place of this one, for a while; both must be whole.
+    pub(super) fn put_packet(&mut self, packet: &[u8]) {
+        debug_assert!(self.whole && !self.is_consumed(), "the packet is at the front");
+        let Some(header) = Header::decode(packet) else { return };
+        let following = self.buffer.filled().get(self.packet().len()..).unwrap_or_default();
+        let bytes = [packet, following].concat();
         let all = self.buffer.filled().len();
         self.buffer.consume(all);
         self.buffer.append(&bytes);
+        (self.header, self.examined) = (header, header.packet_length());
     }
 
     /// Consumes the packet, as far as it was examined; see [`Request::left`] for the rest of a long one.

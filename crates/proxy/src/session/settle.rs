@@ -46,6 +46,7 @@ impl Session {
             // The server has closed the connection after its answer.
             return Err(End::ErrorSent("COMMIT or ROLLBACK RELEASE".to_owned()));
         }
+        self.note_written(&backend, job, outcome);
         self.count_answer(&backend, job, text, request.bytes(), outcome);
         if outcome.error.is_some_and(|code| DOUBTFUL.contains(&code)) {
             self.snapshot().raise_alarm(backend.login.server.row.hostgroup);
@@ -120,6 +121,9 @@ impl Session {
         let effects = effects(&done(job, text), &report(outcome), before);
         self.settle_statement(&mut backend, job, effects.prepared, outcome);
         self.apply(&mut backend, &effects);
+        if job.statement.kind == Kind::Set {
+            self.doubt_reports(&mut backend);
+        }
         self.data.information.note_results(
             (job.command, &job.statement, text),
             backend.login.family,
@@ -188,6 +192,7 @@ impl Session {
         debug_assert!(!backend.login.statements.holds_any(), "a statement is held without a pin");
         self.leave(&mut backend);
         self.handle.lets_go();
+        self.binding.record = None;
         let exit = self.exit_of(&backend, exit);
         if exit != Exit::Return {
             self.data.information.last = Last::Nobody;

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::login::{flaws_of_certificate_id, flaws_of_password, flaws_of_subject};
-use crate::rows::{HostgroupId, shown};
+use crate::rows::{CausalReads, HostgroupId, flag, shown};
 use crate::rules::flaws_of_flags_out;
 
 /// A key that is read.
@@ -20,13 +20,19 @@ pub struct JsonKey {
 pub const USER_KEYS: &[JsonKey] = &[
     JsonKey { name: "additional_password", flaws: flaws_of_password },
     JsonKey { name: "auto_read_write_split", flaws: flaws_of_split },
+    JsonKey { name: "causal_reads", flaws: flaws_of_causal_reads },
     JsonKey { name: "reader_hostgroup", flaws: flaws_of_reader },
     JsonKey { name: "spiffe_id", flaws: flaws_of_certificate_id },
     JsonKey { name: "subject", flaws: flaws_of_subject },
+    JsonKey { name: "transaction_replay", flaws: flaws_of_replay },
 ];
 
-/// The key of `mysql_query_rules.attributes`.
-pub const RULE_KEYS: &[JsonKey] = &[JsonKey { name: "flagOUTs", flaws: flaws_of_flags_out }];
+/// The keys of `mysql_query_rules.attributes`.
+pub const RULE_KEYS: &[JsonKey] = &[
+    JsonKey { name: "causal_reads", flaws: flaws_of_causal_reads },
+    JsonKey { name: "flagOUTs", flaws: flaws_of_flags_out },
+    JsonKey { name: "transaction_replay", flaws: flaws_of_replay },
+];
 
 /// The keys of `mysql_hostgroup_attributes.hostgroup_settings`. A row with an invalid value is left out, and a warning
 /// names the row.
@@ -35,6 +41,7 @@ pub const HOSTGROUP_KEYS: &[JsonKey] = &[
     JsonKey { name: "backup_min_servers", flaws: |_| Vec::new() },
     JsonKey { name: "backup_weight_threshold", flaws: |_| Vec::new() },
     JsonKey { name: "balance", flaws: |_| Vec::new() },
+    JsonKey { name: "causal_reads", flaws: |_| Vec::new() },
     JsonKey { name: "handle_warnings", flaws: |_| Vec::new() },
     JsonKey { name: "max_waiting", flaws: |_| Vec::new() },
     JsonKey { name: "max_waiting_bytes", flaws: |_| Vec::new() },
@@ -96,10 +103,6 @@ impl Split {
     }
 }
 
-fn flag(value: &Value) -> Option<bool> {
-    value.as_bool().or_else(|| value.as_i64().map(|number| number != 0))
-}
-
 fn hostgroup(value: &Value) -> Option<HostgroupId> {
     let number = value.as_i64().and_then(|number| i32::try_from(number).ok());
     number.filter(|number| *number >= 0).map(HostgroupId)
@@ -108,6 +111,22 @@ fn hostgroup(value: &Value) -> Option<HostgroupId> {
 fn flaws_of_split(value: &Value) -> Vec<String> {
     let flaw = || {
         format!("is {}: expected true or false; mysql-auto_read_write_split decides instead", shown(value))
+    };
+    flag(value).is_none().then(flaw).into_iter().collect()
+}
+
+fn flaws_of_causal_reads(value: &Value) -> Vec<String> {
+    let flaw = || {
+        let levels = CausalReads::NAMES.join(", ");
+        format!("is {}: expected one of {levels}; the hostgroup's setting counts instead", shown(value))
+    };
+    value.as_str().and_then(CausalReads::named).is_none().then(flaw).into_iter().collect()
+}
+
+fn flaws_of_replay(value: &Value) -> Vec<String> {
+    let flaw = || {
+        let found = shown(value);
+        format!("is {found}: expected true or false; it decides nothing about replays")
     };
     flag(value).is_none().then(flaw).into_iter().collect()
 }
@@ -153,6 +172,7 @@ mod tests {
                 r#"{"auto_read_write_split":"yes"}"#,
                 "auto_read_write_split is \"yes\": expected true or false; mysql-",
             ),
+            (r#"{"transaction_replay":"on"}"#, "transaction_replay is \"on\": expected true or false; it "),
             (r#"{"auto_read_write_split":1.5}"#, "auto_read_write_split is 1.5: expected"),
             (r#"{"auto_read_write_split":null}"#, "auto_read_write_split is null: expected"),
             (

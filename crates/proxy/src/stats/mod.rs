@@ -17,8 +17,8 @@ pub use crate::figures::{
     Durations, ErrorFigures, ErrorKey, ErrorLine, ErrorTable, Execution, ExplainedRoute, Figures,
     FreeConnection, HostgroupLine, MemoryFigures, NOT_COUNTED, PinLine, PreparedLine, ProcessBackend,
     ProcessLine, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule, RouteServer, Row, RowFigures,
-    RuleLine, Running, SHOWN_TEXT, ServerFailure, ServerLine, ServerTiming, Take, Tally, UserLine,
-    WaitingLine,
+    RuleLine, Running, SHOWN_TEXT, ServerFailure, ServerGtids, ServerLine, ServerTiming, Take, Tally,
+    UserLine, WaitingLine,
 };
 pub use heap::{Trimmer, bound_what_is_kept};
 pub use narrows_sql::KillKind;

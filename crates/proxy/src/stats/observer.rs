@@ -18,7 +18,8 @@ use super::merge::{
 use super::{
     ClientLine, CommandLine, Counters, DigestLine, ErrorFigures, ErrorKey, ErrorLine, ExplainedRoute,
     FreeConnection, HostgroupLine, MemoryFigures, PinLine, PreparedLine, ProcessLine, RouteError,
-    RouteQuestion, RuleLine, ServerFailure, ServerLine, ServerTiming, Take, Tally, UserLine, memory, route,
+    RouteQuestion, RuleLine, ServerFailure, ServerGtids, ServerLine, ServerTiming, Take, Tally, UserLine,
+    memory, route,
 };
 use crate::event_loop::{Event, Task, Workers};
 use crate::hostgroup::Server;
@@ -101,6 +102,27 @@ impl Observer {
         lines
     }
 
+    /// `stats_mysql_gtid_executed`: the servers that have said what they have applied, in order.
+    pub async fn gtids_executed(&self) -> Vec<ServerGtids> {
+        let Some(snapshot) = self.snapshot().await else { return Vec::new() };
+        let servers = snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers);
+        let mut lines: Vec<ServerGtids> = servers
+            .map(|server| {
+                let (executed, reports) = server.figures.position.shown();
+                ServerGtids {
+                    hostname: server.row.hostname.clone(),
+                    port: server.row.port,
+                    executed,
+                    reports,
+                }
+            })
+            .filter(|line| line.reports > 0)
+            .collect();
+        lines.sort_by(|one, two| (&one.hostname, one.port).cmp(&(&two.hostname, two.port)));
+        lines.dedup_by(|one, two| (&one.hostname, one.port) == (&two.hostname, two.port));
+        lines
+    }
+
     fn server_line<'a>(
         &self,
         server: &Server,
@@ -116,7 +138,6 @@ impl Observer {
             free: 0,
             most_used: 0,
             tally: Tally::default(),
-            queries_gtid_sync: 0,
             latency_us: server.figures.latency_us(),
             failure: None,
             timing: ServerTiming::default(),

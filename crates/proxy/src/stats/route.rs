@@ -10,12 +10,13 @@ use super::{
     CommandClass, ExplainedRoute, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule, RouteServer,
     ServerLine,
 };
-use crate::hostgroup::{Hostgroup, Preference, Server};
-use crate::route::{Asking, Kills, Route, Ruled, Step, digest_options};
-use crate::rows::BackupAvailability;
+use crate::hostgroup::{Hostgroup, LagFilter, Preference, Server};
+use crate::lag::LagLimit;
+use crate::route::{Asking, Kills, Options, Route, Ruled, Step, digest_options, replays};
+use crate::rows::{BackupAvailability, CausalReads, transaction_replay};
 use crate::rules::{Client, Hint, Memory, RuleOutput, annotate};
 use crate::session::{PinReason, expected, may_be_kept};
-use crate::snapshot::{Account, HostgroupId, RuleRow, ServerStatus, Snapshot};
+use crate::snapshot::{Account, HostgroupId, RuleRow, ServerStatus, Snapshot, Variables};
 use crate::state::SessionState;
 
 /// The route of a statement with `snapshot` and the current `servers`. It is the route of a session's first statement:
@@ -61,10 +62,12 @@ pub(super) fn explain(
     let route = asking.route(&mut memory, (Step::Query, &statement, runs), &ruled, None);
     let outcome = match narrows_sql::internal_command(text) {
         Some(_) => RouteOutcome::Answered("Narrows describes the session".to_owned()),
-        None => outcome(route, &ruled, &kills),
+        None => outcome((route, &ruled, &kills), |hostgroup, options| {
+            seen_writes(snapshot, account, hostgroup, options)
+        }),
     };
     let servers = match &outcome {
-        RouteOutcome::Hostgroup(hostgroup, _) => of_hostgroup(snapshot, *hostgroup, servers),
+        RouteOutcome::Hostgroup(hostgroup, _) => of_hostgroup(snapshot, *hostgroup, servers, output.lag),
         RouteOutcome::Answered(_) => Vec::new(),
     };
     Ok(ExplainedRoute {
@@ -78,11 +81,15 @@ pub(super) fn explain(
         servers,
         pins: pins(snapshot, expected(&statement, runs), &output, &outcome),
         cache: cache(snapshot, (&statement, runs), &output),
+        replay: replay(variables, account, &output),
         outcome,
     })
 }
 
-fn outcome(route: Route, ruled: &Ruled, kills: &Kills) -> RouteOutcome {
+fn outcome(
+    (route, ruled, kills): (Route, &Ruled, &Kills),
+    sees: impl Fn(HostgroupId, &Options) -> String,
+) -> RouteOutcome {
     match (route, kills) {
         (Route::Ok(text), _) => RouteOutcome::Answered(format!("a rule answers with OK: {text}")),
         (Route::Refuse(errno, text), _) => {
@@ -102,8 +109,25 @@ fn outcome(route: Route, ruled: &Ruled, kills: &Kills) -> RouteOutcome {
         (Route::Run(hostgroup, why, _), Kills::First(..)) => {
             RouteOutcome::Hostgroup(hostgroup, format!("after Narrows has killed its own sessions: {why}"))
         }
-        (Route::Run(hostgroup, why, _), Kills::Nobody) => RouteOutcome::Hostgroup(hostgroup, why.to_owned()),
+        (Route::Run(hostgroup, why, options), Kills::Nobody) => {
+            RouteOutcome::Hostgroup(hostgroup, format!("{why}{}", sees(hostgroup, &options)))
+        }
     }
+}
+
+/// Which writes a statement of a session without settings of its own must see, as the end of a sentence.
+fn seen_writes(snapshot: &Snapshot, account: &Account, hostgroup: HostgroupId, options: &Options) -> String {
+    let writer = options.causal.writer_for(snapshot, hostgroup).filter(|writer| *writer != hostgroup);
+    let level = options.causal.level_for(snapshot, account, hostgroup, None);
+    let whose = match level {
+        CausalReads::None => return String::new(),
+        CausalReads::Session => "of its session",
+        CausalReads::User => "of its account",
+        CausalReads::Global => "of all sessions",
+    };
+    writer.map_or(String::new(), |writer| {
+        format!("; it must see the writes {whose} (causal_reads), and runs in hostgroup {writer} if no server has them in time")
+    })
 }
 
 /// The state of a session after its login: UTF-8 texts, and the requested or default schema.
@@ -165,6 +189,16 @@ fn cache(snapshot: &Snapshot, (statement, text): (&Statement, &[u8]), output: &R
     }
 }
 
+/// Whether a transaction that the statement begins is run again, and what says so; `None`: only the variable, which is off.
+fn replay(variables: &Variables, account: &Account, output: &RuleOutput) -> Option<(&'static str, String)> {
+    let most = variables.transaction_replay_max_size;
+    match replays(variables, account, output) {
+        (true, who) => Some(("on", format!("{who} says so; up to {most} bytes"))),
+        (false, _) if output.transaction_replay.or(account.transaction_replay).is_none() => None,
+        (false, who) => Some(("off", format!("{who} says so"))),
+    }
+}
+
 /// The outputs that a rule sets, in the order of its columns.
 fn sets(row: &RuleRow) -> Vec<(&'static str, String)> {
     let first = [
@@ -172,10 +206,18 @@ fn sets(row: &RuleRow) -> Vec<(&'static str, String)> {
         ("replace_pattern", row.replace_pattern.clone()),
     ];
     let first = first.into_iter().filter_map(|(column, value)| Some((column, value?)));
-    first.chain(row.outputs()).chain([("apply", u8::from(row.apply).to_string())]).collect()
+    let replay =
+        transaction_replay(&row.attributes).map(|on| ("transaction_replay", u8::from(on).to_string()));
+    let last = replay.into_iter().chain([("apply", u8::from(row.apply).to_string())]);
+    first.chain(row.outputs()).chain(last).collect()
 }
 
-fn of_hostgroup(snapshot: &Snapshot, hostgroup: HostgroupId, lines: &[ServerLine]) -> Vec<RouteServer> {
+fn of_hostgroup(
+    snapshot: &Snapshot,
+    hostgroup: HostgroupId,
+    lines: &[ServerLine],
+    lag: Option<LagLimit>,
+) -> Vec<RouteServer> {
     let Some(hostgroup) = snapshot.hostgroups.get(&hostgroup) else { return Vec::new() };
     let describe = |server: &Arc<Server>| {
         let row = &server.row;
@@ -186,11 +228,24 @@ fn of_hostgroup(snapshot: &Snapshot, hostgroup: HostgroupId, lines: &[ServerLine
         RouteServer { hostname: row.hostname.clone(), port: row.port, weight: row.weight, eligible, reason }
     };
     let mut servers: Vec<RouteServer> = hostgroup.servers.iter().map(describe).collect();
-    if let Some(preference) = &hostgroup.preference {
-        let of_servers = hostgroup.servers.iter().zip(&mut servers);
-        preferred(hostgroup, preference, of_servers.collect());
+    let lag = lag.map(|limit| LagFilter::from(limit).in_hostgroup(hostgroup));
+    let mut of_servers: Vec<_> = hostgroup.servers.iter().zip(&mut servers).collect();
+    match &hostgroup.preference {
+        Some(preference) => preferred(hostgroup, preference, of_servers, lag),
+        None => limited(lag, &mut of_servers),
     }
     servers
+}
+
+/// Says of each server that could be chosen whether it is within the limit of lag.
+fn limited(lag: Option<LagFilter>, servers: &mut [(&Arc<Server>, &mut RouteServer)]) {
+    let Some(limit) = lag else { return };
+    for (server, told) in servers.iter_mut().filter(|(_, told)| told.eligible) {
+        let far = limit.why_not(server);
+        told.eligible = far.is_none();
+        let known = far.unwrap_or_else(|| LagFilter::known_of(server));
+        told.reason = format!("{}; {known}", told.reason);
+    }
 }
 
 /// Adds what each server is in the order of its hostgroup; only the first servers that can be chosen stay eligible.
@@ -198,6 +253,7 @@ fn preferred(
     hostgroup: &Hostgroup,
     preference: &Preference,
     mut servers: Vec<(&Arc<Server>, &mut RouteServer)>,
+    lag: Option<LagFilter>,
 ) {
     let counts = |server: &Server| {
         let is_online = server.row.status == ServerStatus::Online && !server.figures.shun.is_shunned();
@@ -209,6 +265,7 @@ fn preferred(
         }
     };
     let (sets, backups) = preference.open(counts);
+    limited(lag, &mut servers);
     let first = servers.iter().filter(|(_, told)| told.eligible).filter_map(|(it, _)| sets.set_of(it)).min();
     for (server, told) in &mut servers {
         let place = hostgroup.settings.place_of(server);

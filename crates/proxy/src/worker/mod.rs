@@ -68,6 +68,8 @@ pub struct Worker {
     pub figures: Figures,
     /// Prevents failed logins from filling the log.
     pub failed_logins: Rc<Limiter>,
+    /// Lines about transactions that were to be run again.
+    pub(crate) replays: Rc<Limiter>,
     /// What was read of recent statements.
     pub recent_texts: RecentTexts,
     /// Buffers of the lexer.
@@ -112,6 +114,9 @@ impl Worker {
             lottery: Lottery::new(rand::random()),
             rules: RefCell::default(),
             failed_logins: Limiter::new(|suppressed| tracing::info!(suppressed, "more logins have failed")),
+            replays: Limiter::new(|suppressed| {
+                tracing::info!(suppressed, "more transactions have lost their server");
+            }),
             recent_texts: RecentTexts::default(),
             scratch: RefCell::default(),
             in_force,

@@ -285,15 +285,48 @@ fn warns_of_zones_that_cannot_be() {
             r#"{"zones":{"a":"west"}}"#,
             &[format!("{ROW} `zones` has no server in \"east\", which is mysql-zone: none is preferred")],
         ),
-        (
-            east,
-            "{}",
-            &["1 mysql-zone has no effect: no hostgroup_settings name the zones of servers".to_owned()],
-        ),
+        // Nodes of Galera may say in which zone they are.
+        (east, "{}", &[]),
     ];
     for (variables, settings, expected) in cases {
         assert_eq!(about_preferences(variables, settings, &SOME_SERVERS), expected, "{settings}");
     }
+    let elsewhere = format!("mysql_variables={{{east}}}\nmysql_servers=({{hostname=\"a\" hostgroup=3}})\n");
+    let expected = "1 mysql-zone has no effect: no hostgroup_settings name the zones of servers";
+    assert!(warned(&elsewhere).contains(&expected.to_owned()), "{:?}", warned(&elsewhere));
+}
+
+#[test]
+fn clusters_that_nobody_writes_to_and_servers_of_two_clusters_are_told() {
+    let found = |clusters: &str, servers: &str| {
+        let text = format!("mysql_servers=({servers})\n{ACCOUNT}mysql_galera_hostgroups=({clusters})\n");
+        let found = examined(&text).into_iter().filter(|it| it.contains("galera"));
+        found.collect::<Vec<String>>().join("|")
+    };
+    let row = |writers: u32, more: &str| {
+        let [backups, readers, offline] = [1, 2, 3].map(|more| writers + more);
+        format!(
+            "{{writer_hostgroup={writers} backup_writer_hostgroup={backups} reader_hostgroup={readers} \
+             offline_hostgroup={offline} {more}}}"
+        )
+    };
+    let (a, b) = ("{hostname=\"a\" hostgroup=10}", "{hostname=\"b\" hostgroup=20}");
+    assert_eq!(found(&row(10, ""), a), "");
+    assert!(
+        found(&row(10, "max_writers=0"), a)
+            .contains("max_writers is 0: no node of the cluster is ever written to")
+    );
+    let two = format!("{},{}", row(10, ""), row(20, ""));
+    assert_eq!(found(&two, &format!("{a},{b}")), "");
+    let both = format!("{a},{b},{{hostname=\"a\" hostgroup=22}}");
+    let told = found(&two, &both);
+    assert!(
+        told.contains("server a:3306: is a node of mysql_galera_hostgroups writer_hostgroup=10"),
+        "{told}"
+    );
+    assert!(told.contains("and of mysql_galera_hostgroups writer_hostgroup=20"), "{told}");
+    // A row that is not active decides nothing.
+    assert_eq!(found(&format!("{},{}", row(10, ""), row(20, "active=0")), &both), "");
 }
 
 #[test]

@@ -336,20 +336,19 @@ impl Election<'_> {
             Some(Word::Reads(why)) => (NodeRole::Reader, why.clone()),
             Some(Word::Late(why) | Word::Leaving(why)) => (NodeRole::OfflineSoft, why.clone()),
             Some(Word::Out(why)) => (NodeRole::Offline, why.clone()),
-            None => {
-                let (role, why) = match before {
-                    Some(seat) => (seat.role, seat.why.clone()),
-                    None if member.is_found => {
-                        (NodeRole::Offline, "it was found, and has not been heard yet".to_owned())
-                    }
-                    None => (member.configured, "as configured: it has not been heard yet".to_owned()),
-                };
-                if role == NodeRole::Writer {
+            None => match before {
+                Some(Seat { role: NodeRole::Writer | NodeRole::BackupWriter, .. }) => {
                     (NodeRole::BackupWriter, self.why_backup(member, fitness))
-                } else {
-                    (role, why)
                 }
-            }
+                Some(seat) => (seat.role, seat.why.clone()),
+                None if member.is_found => {
+                    (NodeRole::Offline, "it was found, and has not been heard yet".to_owned())
+                }
+                None if member.configured == NodeRole::Writer => {
+                    (NodeRole::BackupWriter, self.why_backup(member, fitness))
+                }
+                None => (member.configured, "as configured: it has not been heard yet".to_owned()),
+            },
         }
     }
 
@@ -390,6 +389,10 @@ impl Election<'_> {
                     "it can be written to again, and is a writer once that has lasted {} s",
                     STEADY.as_secs()
                 )
+            }
+            _ if self.max_writers == 0 => "max_writers is 0: no node is written to".to_owned(),
+            _ if self.writers.len() < self.max_writers && member.word.is_none() => {
+                "it has not been heard yet, and others can be written to".to_owned()
             }
             _ => format!("it can be written to, but max_writers ({}) others are", self.max_writers),
         }

@@ -172,6 +172,9 @@ struct Galera {
     state: NodeState,
     named: Named,
     refused: Refused,
+    /// `gmcast.segment`, and with which view it was asked for last: a node that starts again changes the view.
+    segment: Option<String>,
+    segment_asked: Option<View>,
 }
 
 /// The nodes that a node names, as it says: `wsrep_incoming_addresses`, and its place among them, `wsrep_local_index`.
@@ -214,6 +217,21 @@ impl Source for Galera {
         self.state.cells()
     }
 
+    fn more_questions(&mut self, _: &MonitorSettings) -> Vec<&'static str> {
+        let is_new = self.state.view.is_some() && self.state.view != self.segment_asked;
+        if is_new { vec![PROVIDER_OPTIONS] } else { Vec::new() }
+    }
+
+    fn take_more(&mut self, _: &'static str, answer: Option<&Table>) {
+        self.segment_asked.clone_from(&self.state.view);
+        let options = answer.and_then(|answer| answer.rows.first()?.first()?.as_deref());
+        self.segment = options.and_then(segment).or_else(|| self.segment.take());
+    }
+
+    fn zone(&self) -> Option<String> {
+        self.segment.clone()
+    }
+
     fn word(&mut self, node: &NodeOf, _: &Address, _: &MonitorSettings) -> Word {
         self.state.word(node.most_behind)
     }
@@ -252,6 +270,16 @@ fn view<'a>(value: impl Fn(&str) -> Option<&'a str>) -> Option<View> {
         size: number("wsrep_cluster_size")?,
     })
 }
+
+/// `gmcast.segment` in `wsrep_provider_options`: a number, as text.
+fn segment(options: &str) -> Option<String> {
+    let mut pairs = options.split(';').filter_map(|option| option.split_once('='));
+    let (_, segment) = pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case("gmcast.segment"))?;
+    Some(segment.trim().parse::<u8>().ok()?.to_string())
+}
+
+/// The statement that asks for the options of the provider. The tables cut them off before the segment.
+const PROVIDER_OPTIONS: &str = "SELECT @@global.wsrep_provider_options";
 
 /// The statement of a check.
 fn question(place: Place, also_names: bool) -> String {

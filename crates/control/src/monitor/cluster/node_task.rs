@@ -42,13 +42,18 @@ pub trait Source {
     /// Which nodes it names.
     fn roster(&mut self, node: &NodeOf, address: &Address, settings: &MonitorSettings) -> Roster;
 
-    /// The lag of the node in milliseconds, if it is known that precisely.
+    /// The lag of the node in milliseconds; `None`: it follows nobody, or its lag is not known.
     fn lag_ms(&self, _: Option<&AuroraRow>) -> Option<u32> {
         None
     }
 
     /// The view of its cluster that it has by the last answer; `None`: it has none, or is not in its cluster.
     fn view(&self) -> Option<View> {
+        None
+    }
+
+    /// The zone that the node says it is in.
+    fn zone(&self) -> Option<String> {
         None
     }
 
@@ -95,6 +100,8 @@ pub struct NodeTask<S> {
     told_view: Option<View>,
     /// The same, of the nodes that it names.
     named: Roster,
+    /// The same, of the zone that it says it is in.
+    told_zone: Option<String>,
     /// Whether the last check has succeeded.
     is_fresh: bool,
 }
@@ -106,8 +113,17 @@ impl<S: Source> NodeTask<S> {
             Subject::Node(cluster) => Some(cluster),
             Subject::Server | Subject::Role(_) => None,
         };
-        let (told_view, named) = (None, Roster::default());
-        NodeTask { cluster, row: None, source, timeouts: 0, told: None, told_view, named, is_fresh: false }
+        NodeTask {
+            cluster,
+            row: None,
+            source,
+            timeouts: 0,
+            told: None,
+            told_view: None,
+            named: Roster::default(),
+            told_zone: None,
+            is_fresh: false,
+        }
     }
 
     async fn read(
@@ -193,6 +209,11 @@ impl<S: Source> Task for NodeTask<S> {
         if view != self.told_view {
             self.told_view.clone_from(&view);
             findings.push(Finding::View(target.address.clone(), node.id, view));
+        }
+        let zone = self.source.zone();
+        if zone.is_some() && zone != self.told_zone {
+            self.told_zone.clone_from(&zone);
+            findings.push(Finding::Zone(target.address.clone(), zone.unwrap_or_default()));
         }
         if let Some(word) = word.filter(|word| self.told.as_ref() != Some(word)) {
             self.told = Some(word.clone());

@@ -36,7 +36,7 @@ pub fn write_pool(page: &mut Page, lines: &[ServerLine]) {
         ("conn_err", Untyped, |line| line.tally.failed),
         ("maxconnused", Untyped, |line| line.most_used),
         ("queries", Untyped, |line| line.tally.queries),
-        ("queries_gtid_sync", Untyped, |line| line.queries_gtid_sync),
+        ("queries_gtid_sync", Untyped, |line| line.tally.gtid_syncs),
         ("bytes_data_sent", Untyped, |line| line.tally.bytes_sent),
         ("bytes_data_recv", Untyped, |line| line.tally.bytes_received),
         ("latency_us", Gauge, |line| line.latency_us),

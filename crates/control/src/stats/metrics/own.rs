@@ -23,6 +23,12 @@ pub fn write_counters(page: &mut Page, counters: &Counters) {
     for (reason, count) in &counters.pins {
         metric.value(&[("reason", reason)], count);
     }
+    let help =
+        "Transactions whose server was lost while mysql-transaction_replay was on for them, by outcome.";
+    let mut metric = page.metric("narrows_transaction_replays_total", Counter, help);
+    for (outcome, count) in &counters.replays {
+        metric.value(&[("outcome", outcome)], count);
+    }
     let help = "Statements for which a hostgroup had no server in time, by cause.";
     let mut metric = page.metric("narrows_hostgroup_unavailable_total", Counter, help);
     for ((hostgroup, cause), count) in &counters.unavailable {

@@ -123,8 +123,8 @@ fn what_cannot_be_made_is_refused_with_the_reason() {
             "the replication of db2:3306 does not run: it was stopped",
         ),
         (
-            |_, new| new.channels[0].behind_s = Some(6),
-            "the lag of db2:3306 is 6 s, more than the switchover may take",
+            |_, new| new.channels[0].behind_s = Some(31),
+            "the lag of db2:3306 is 31 s: a switchover waits for 30 s",
         ),
         (|_, new| new.channels[0].behind_s = None, "db2:3306 does not know its lag"),
         (

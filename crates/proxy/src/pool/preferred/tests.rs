@@ -261,7 +261,7 @@ fn another_worker_is_lent_a_connection_to_a_server_that_is_used_first() {
         let scene = scene(&servers, &settings, Duration::ZERO);
         let _peers = ["a", "b", "d", "c"].map(|name| scene.idle(name, "app"));
         let lend = || {
-            let lent = scene.group().take_for_other(Some(&scene.hostgroup()));
+            let lent = scene.group().take_for_other(Some(&scene.hostgroup()), None);
             lent.map(|backend| backend.login.server.row.hostname.clone()).unwrap()
         };
         assert_eq!([lend(), lend(), lend(), lend()], ["a", "b", "c", "d"]);
@@ -275,7 +275,7 @@ fn without_any_server_the_error_tells_which_backups_were_not_used() {
     let _full = bring(&scene, "a", Is::Full);
     assert_eq!(scene.attempt(), "busy");
     let (group, hostgroup) = (scene.group(), scene.hostgroup());
-    let error = scene.pool.unavailable(GROUP, Some((&group, &hostgroup)), Instant::now());
+    let error = scene.pool.unavailable(GROUP, Some((&group, &hostgroup)), (Instant::now(), None));
     let text = format!("{error:?}");
     assert!(text.contains("c:3306 ONLINE (pool 0/1), a backup that is not used"), "{text}");
     let mut counters = Counters::default();

@@ -34,9 +34,9 @@ struct Named {
 }
 
 impl Pins {
-    /// Those of a connection on which a transaction was begun.
-    pub(in super::super) fn of_transaction() -> Pins {
-        Pins { reasons: PinReason::TRANSACTION, ..Pins::default() }
+    /// Those of a connection on which a transaction was begun, for reasons that need no names.
+    pub(in super::super) fn of_transaction(reasons: PinReason) -> Pins {
+        Pins { reasons, ..Pins::default() }
     }
 
     /// The reasons.

@@ -44,7 +44,7 @@ use crate::route::{Route, Ruled, Step, is_logged};
 use crate::snapshot::HostgroupId;
 use crate::worker::LocalSnapshot;
 
-pub(super) use on_backend::Ready;
+pub(super) use on_backend::{Ready, with_bound_types};
 
 impl Session {
     /// `COM_STMT_PREPARE`. A server answers each time, because the definition of a table may have changed.

@@ -218,7 +218,7 @@ impl Session {
     }
 
     /// The position of the parameters in an execution; `None` if there are none.
-    pub(super) fn read_parameters(
+    pub(in super::super) fn read_parameters(
         &self,
         request: &Request,
         command: Command,
@@ -398,14 +398,25 @@ fn put_types(
     bound: &[u8],
 ) -> Result<Ready, Broken> {
     remember(&mut entry.types, bound);
-    let argument = request.argument();
-    let (mut payload, replaced) = parameters.with_types(argument, bound);
     if !request.whole {
-        request.replace_head(replaced, &payload);
+        let (head, replaced) = parameters.with_types(request.argument(), bound);
+        request.replace_head(replaced, &head);
         return Ok(Ready::AsIs);
     }
+    Ok(Ready::Packets(with_bound_types(request, command, parameters, bound)))
+}
+
+/// The packet of an execution with the types that the client bound before.
+pub(in super::super) fn with_bound_types(
+    request: &Request,
+    command: Command,
+    parameters: &Parameters,
+    bound: &[u8],
+) -> Vec<u8> {
+    let argument = request.argument();
+    let (mut payload, replaced) = parameters.with_types(argument, bound);
     payload.extend_from_slice(argument.get(replaced..).unwrap_or_default());
-    Ok(Ready::Packets(framed(command, &payload)))
+    framed(command, &payload)
 }
 
 fn framed(command: Command, payload: &[u8]) -> Vec<u8> {

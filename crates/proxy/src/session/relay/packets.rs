@@ -253,6 +253,8 @@ impl Relay<'_> {
         }
         for change in ok.changes() {
             match change?.1 {
+                Change::Gtids(gtids) => self.note_gtids(gtids),
+                Change::SystemVariable { name: b"last_gtid", value } => self.note_gtids(value),
                 Change::SystemVariable { name, value } => {
                     let name = String::from_utf8_lossy(name).to_lowercase();
                     self.outcome.variables.push((name, value.to_vec()));
@@ -262,6 +264,13 @@ impl Relay<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The server has written transactions. Others may have to see them as soon as the client knows, so they are noted first.
+    fn note_gtids(&mut self, gtids: &[u8]) {
+        if let Some(written) = self.session.publish_written(self.backend, gtids) {
+            self.outcome.gtids.get_or_insert_default().add(&written);
+        }
     }
 
     /// The changes that this client would receive without a proxy: Narrows asks servers for more than clients do.
@@ -277,11 +286,13 @@ impl Relay<'_> {
         if self.session.data.state.literal(TRACKED_VARIABLES).is_some() {
             return Ok(ok.session_state.to_vec());
         }
+        let asks_for_gtids = self.session.asks_for_gtids();
         let mut visible = Vec::with_capacity(ok.session_state.len());
         for change in ok.changes() {
             let (encoded, change) = change?;
             let hidden = match change {
                 Change::SystemVariable { name, .. } => !TRACKED_BY_DEFAULT.contains(&name),
+                Change::Gtids(_) => !asks_for_gtids,
                 _ => false,
             };
             if !hidden {

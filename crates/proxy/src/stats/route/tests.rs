@@ -69,7 +69,6 @@ fn line(hostname: &str, failure: Option<ServerFailure>) -> ServerLine {
         free: 2,
         most_used: 3,
         tally: Tally { connected: 5, ..Tally::default() },
-        queries_gtid_sync: 0,
         latency_us: 0,
         failure,
     }

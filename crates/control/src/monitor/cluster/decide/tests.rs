@@ -347,6 +347,17 @@ fn roles_stay_when_nothing_is_heard_any_more() {
         (story.writers(), story.with(NodeRole::BackupWriter), story.with(NodeRole::Offline)),
         ("b".to_owned(), "a".to_owned(), "c".to_owned())
     );
+    // The reason is that of now.
+    assert_eq!(story.why("a"), "it can be written to, but max_writers (1) others are");
+    story.max_writers = 2;
+    story.after(1);
+    assert_eq!(
+        (story.writers().as_str(), story.why("a")),
+        ("b", "it has not been heard yet, and others can be written to")
+    );
+    story.max_writers = 0;
+    story.after(1);
+    assert_eq!((story.writers().as_str(), story.why("a")), ("", "max_writers is 0: no node is written to"));
 }
 
 #[test]

@@ -151,6 +151,38 @@ fn a_node_names_the_others_and_its_place_among_them() {
 }
 
 #[test]
+fn the_segment_is_asked_for_with_each_new_view_and_read_among_the_options() {
+    let cases = [
+        ("base_host = 10.0.0.1; gmcast.segment = 3; gmcast.time_wait = PT5S", Some("3")),
+        ("gmcast.segment=0", Some("0")),
+        ("GMCAST.SEGMENT = 255;", Some("255")),
+        ("gmcast.segment = 256", None),
+        ("gmcast.segment = x", None),
+        ("gmcast.segments = 1; x.gmcast.segment = 2", None),
+        ("", None),
+    ];
+    for (options, expected) in cases {
+        assert_eq!(segment(options).as_deref(), expected, "{options}");
+    }
+    let settings = MonitorSettings::default();
+    let options = |text: &str| Table {
+        columns: vec!["o".to_owned()],
+        rows: vec![vec![Some(format!("gmcast.segment = {text}"))]],
+    };
+    let view = |number| Some(View { history: "h".to_owned(), number, size: 3 });
+    let mut source = Galera::default();
+    assert!(source.more_questions(&settings).is_empty(), "it is in no cluster");
+    source.state.view = view(7);
+    assert_eq!(source.more_questions(&settings), [PROVIDER_OPTIONS]);
+    source.take_more(PROVIDER_OPTIONS, Some(&options("1")));
+    assert_eq!((source.zone().as_deref(), source.more_questions(&settings).len()), (Some("1"), 0));
+    source.state.view = view(8);
+    assert_eq!(source.more_questions(&settings).len(), 1);
+    source.take_more(PROVIDER_OPTIONS, None);
+    assert_eq!((source.zone().as_deref(), source.more_questions(&settings).len()), (Some("1"), 0));
+}
+
+#[test]
 fn the_names_of_others_are_only_asked_for_if_they_are_wanted() {
     let settings =
         |galera_autodiscovery| MonitorSettings { galera_autodiscovery, ..MonitorSettings::default() };

@@ -1,0 +1,103 @@
+//! Servers change their roles, and somebody else has done it: what clients notice that keep their connection, and what makes Narrows
+//! ask the servers at once.
+
+use narrows_testkit::{Narrows, NarrowsConfig, RawClient, wait_until};
+
+use super::pair::{FAILS, NEW, OLD, Pair};
+use crate::support::start;
+
+/// Roles are not asked for within the time of a test, unless there is a reason.
+fn seldom(pair: &Pair) -> NarrowsConfig {
+    pair.config().variable("monitor_read_only_interval", "600000")
+}
+
+fn is_writer(admin: &mut RawClient, pair: &Pair, server: usize) -> bool {
+    let writers = admin.query("SELECT port FROM runtime_mysql_servers WHERE hostgroup_id = 0").text_rows();
+    writers == [[Some(pair.port(server).to_string())]]
+}
+
+fn started(pair: &Pair, config: &NarrowsConfig) -> (Narrows, RawClient) {
+    let narrows = start(config);
+    let mut admin = narrows.admin();
+    wait_until("roles are known", || {
+        let checked = "SELECT count(*) >= 2 FROM monitor.mysql_server_read_only_log WHERE error IS NULL";
+        is_writer(&mut admin, pair, OLD) && admin.query(checked).cell().as_deref() == Some("1")
+    });
+    (narrows, admin)
+}
+
+#[test]
+fn a_client_that_keeps_its_connection_for_nothing_on_it_continues_with_the_new_writer() {
+    for interval in ["100", "600000"] {
+        let pair = Pair::start();
+        let config = pair.config().variable("multiplexing", "false");
+        let (narrows, mut admin) = started(&pair, &config.variable("monitor_read_only_interval", interval));
+        let (mut first, mut second) = (narrows.client(), narrows.client());
+        for client in [&mut first, &mut second] {
+            assert_eq!(client.query("INSERT INTO t VALUES (1)").error(), None);
+        }
+        pair.change_roles();
+        // This one finds out, or the monitor does.
+        assert_eq!(first.query("INSERT INTO t VALUES (2)").error(), None);
+        wait_until("the roles have changed", || is_writer(&mut admin, &pair, NEW));
+        assert_eq!(second.query("INSERT INTO t VALUES (3)").error(), None);
+        assert_eq!((pair.writes(OLD), pair.writes(NEW)), (2, 2), "interval {interval}");
+    }
+}
+
+#[test]
+fn a_client_that_keeps_its_connection_for_nothing_on_it_continues_when_it_is_lost() {
+    let pair = Pair::start();
+    let (narrows, _) = started(&pair, &pair.config().variable("multiplexing", "false"));
+    let mut client = narrows.client();
+    assert_eq!(client.query("INSERT INTO t VALUES (1)").error(), None);
+    pair.hang_up(OLD);
+    assert_eq!(client.query("INSERT INTO t VALUES (2)").error(), None);
+    assert_eq!(pair.writes(OLD), 2);
+}
+
+#[test]
+fn a_client_in_a_transaction_is_told_that_its_server_takes_no_writes_any_more() {
+    let pair = Pair::start();
+    let (narrows, mut admin) = started(&pair, &seldom(&pair));
+    let mut client = narrows.client();
+    assert_eq!(client.query("BEGIN").error(), None);
+    assert_eq!(client.query("DO 1").error(), None);
+    pair.change_roles();
+    assert_eq!(client.query("INSERT INTO t VALUES (1)").error().map(|error| error.code), Some(1290));
+    wait_until("the roles have changed", || is_writer(&mut admin, &pair, NEW));
+    assert_eq!(client.query("ROLLBACK").error(), None);
+    assert_eq!(client.query("INSERT INTO t VALUES (2)").error(), None);
+    assert_eq!((pair.writes(OLD), pair.writes(NEW)), (0, 1));
+}
+
+#[test]
+fn errors_that_mean_another_role_make_narrows_ask_at_once() {
+    for code in [1290, 1836, 3032, 3098, 3100] {
+        let pair = Pair::start();
+        let (narrows, mut admin) = started(&pair, &seldom(&pair));
+        let mut client = narrows.client();
+        assert_eq!(client.query("BEGIN").error(), None);
+        assert_eq!(client.query("DO 1").error(), None);
+        pair.change_roles();
+        let error = client.query(format!("{FAILS}{code}")).error().expect("the server refuses it");
+        assert_eq!(error.code, code);
+        wait_until("the roles have changed", || is_writer(&mut admin, &pair, NEW));
+    }
+}
+
+#[test]
+fn a_lost_connection_makes_narrows_ask_at_once() {
+    let pair = Pair::start();
+    let (narrows, mut admin) = started(&pair, &seldom(&pair));
+    let mut client = narrows.client();
+    assert_eq!(client.query("BEGIN").error(), None);
+    pair.change_roles();
+    pair.hang_up(OLD);
+    assert_eq!(client.query("INSERT INTO t VALUES (1)").error().map(|error| error.code), Some(2013));
+    // The check of the old one may find its own connection lost, too; what clients do makes it be asked again.
+    let mut client = narrows.client();
+    wait_until("the roles have changed", || {
+        client.query("INSERT INTO t VALUES (2)").error().is_none() && is_writer(&mut admin, &pair, NEW)
+    });
+}
