@@ -1,5 +1,6 @@
 //! Reads that see writes (`causal_reads`), on real servers whose replicas are delayed, and on scripted ones that count.
 
+mod again;
 mod beside;
 mod levels;
 mod losses;

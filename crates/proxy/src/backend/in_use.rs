@@ -1,6 +1,6 @@
 //! Connections in use, and one worker's counters for one server.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use crate::figures::{Histogram, ServerTiming, Tally};
 use crate::hostgroup::{Latency, Load};
 use crate::rt::Instant;
 
-/// One worker's counters for one server. Plain cells: no other thread accesses them.
+/// One worker's counters for one server. Cells: no other thread accesses them.
 #[derive(Debug, Default)]
 pub struct ServerTally {
     used: Cell<u64>,
     most_used: Cell<u64>,
-    counts: Cell<Tally>,
+    counts: RefCell<Tally>,
     latency: Latency,
     connects: Histogram,
     first_bytes: Histogram,
@@ -33,9 +33,7 @@ pub struct InUse {
 impl ServerTally {
     /// Changes the counts.
     pub fn count(&self, change: impl FnOnce(&mut Tally)) {
-        let mut counts = self.counts.get();
-        change(&mut counts);
-        self.counts.set(counts);
+        change(&mut self.counts.borrow_mut());
     }
 
     /// Connections in use, now.
@@ -50,7 +48,7 @@ impl ServerTally {
 
     /// The counters.
     pub fn counts(&self) -> Tally {
-        self.counts.get()
+        *self.counts.borrow()
     }
 
     /// Takes the counters, and resets them.

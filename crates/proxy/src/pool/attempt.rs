@@ -160,6 +160,7 @@ impl Pool {
     }
 
     /// Whether a server has an idle connection here, or another one may be opened.
+    #[inline]
     pub(super) fn is_at_hand(
         &self,
         (group, hostgroup): (&Group, &Hostgroup),

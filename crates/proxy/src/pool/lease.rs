@@ -95,7 +95,7 @@ impl Pool {
         hostgroup: HostgroupId,
         ask: Ask<'_>,
     ) -> Result<Lease, LeaseError> {
-        match self.lease_at_once(snapshot, hostgroup, ask) {
+        match self.lease_at_once(snapshot, hostgroup, &ask) {
             Ok(lease) => Ok(lease),
             Err(later) => self.lease_later(snapshot, hostgroup, ask, later).await,
         }
@@ -109,7 +109,7 @@ impl Pool {
         &self,
         snapshot: &Snapshot,
         hostgroup: HostgroupId,
-        ask: Ask<'_>,
+        ask: &Ask<'_>,
     ) -> Result<Lease, Later> {
         count(&self.figures.asked);
         if ask.lag.is_some() {
@@ -118,7 +118,7 @@ impl Pool {
         let Some(known) = snapshot.hostgroups.get(&hostgroup) else { return Err(Later(None)) };
         let group = self.group(&known.demand);
         let must_wait = group.waiters.is_anyone_next() || self.held_until(hostgroup).is_some();
-        let first = if must_wait { Attempt::Busy } else { self.attempt(&group, known, &ask) };
+        let first = if must_wait { Attempt::Busy } else { self.attempt(&group, known, ask) };
         match first {
             Attempt::Idle(mut backend, fitness) if fitness < NEW_LOGIN => {
                 count(&self.figures.immediate);

@@ -96,6 +96,7 @@ pub(super) struct Settled {
 
 impl Memory {
     /// Forgets everything when the rules have changed.
+    #[inline]
     pub(super) fn renew(&mut self, set: &RuleSet) {
         if self.set != set.id {
             *self = Memory { set: set.id, hits: vec![0; set.rules.len()], ..Memory::default() };
@@ -136,6 +137,7 @@ impl Memory {
     }
 
     /// The rules that concern the client.
+    #[inline]
     pub(super) fn profile(&mut self, set: &RuleSet, client: &Client<'_>) -> Rc<Profile> {
         let key = set.conditions.key(client, &mut self.seen);
         if let Some((last, profile)) = &self.last_profile
@@ -185,6 +187,7 @@ impl Memory {
     }
 
     /// What remains to be evaluated for statements with a digest; computed when first needed.
+    #[inline]
     pub(super) fn plan(&mut self, set: &RuleSet, query: &Query<'_>, profile: &Profile) -> Rc<Plan> {
         let digest = query.digest.filter(|_| set.needs_digest());
         let key = PlanKey {

@@ -1,40 +1,19 @@
 //! A transaction of which nothing has run but `BEGIN`: if its server refuses the first statement, it begins again on another one.
 
-use std::sync::Arc;
-
 use narrows_sql::{Flags, Kind};
 use narrows_wire::Command;
 
+use super::Session;
 use super::effects::{PinReason, Pins};
 use super::job::Job;
 use super::lease::{Leased, NoLease};
 use super::lost::Tries;
-use super::request::Request;
-use super::{End, Session};
 use crate::backend::BackendError;
 use crate::snapshot::Snapshot;
 
 impl Session {
-    /// The connection for a command, on which the client's transaction has begun again, if it has to.
-    pub(super) async fn lease_to_run(
-        &mut self,
-        snapshot: &Arc<Snapshot>,
-        request: &mut Request,
-        job: &Job,
-        tries: &Tries,
-    ) -> Result<Result<Leased, NoLease>, End> {
-        let mut leased = self.lease(snapshot, request, job, tries.left()).await?;
-        if let Ok(ready) = &mut leased
-            && tries.is_in_transaction()
-            && let Err(no_lease) = Box::pin(self.begin_again(snapshot, ready, tries)).await
-        {
-            leased = Err(no_lease);
-        }
-        Ok(leased)
-    }
-
     /// Begins the client's transaction on a connection that is to run its first statement.
-    async fn begin_again(
+    pub(super) async fn begin_again(
         &self,
         snapshot: &Snapshot,
         leased: &mut Leased,

@@ -20,7 +20,6 @@ use super::lease::{Leased, NoLease};
 use super::lost::{Abandoned, Fate, Tries, commits_nothing};
 use super::outcome::{Broken, Outcome, changes_role};
 use super::prepared::Ready;
-use super::replay::Watched;
 use super::request::Request;
 use super::statements::ClientStatement;
 use super::upload::Upload;
@@ -60,7 +59,9 @@ impl Session {
         if self.data.information.has_lost() {
             Box::pin(self.refuse_forgotten(request, job)).await?;
         }
-        self.decide_what_it_sees(request, job);
+        if self.may_have_to_see(job) {
+            self.decide_what_it_sees(request, job);
+        }
         if let Some(caching) = job.options.caching
             && let Source::Cache = self.look_in_cache(request, job, caching).await?
         {
@@ -141,36 +142,30 @@ impl Session {
         if self.asks_values_of_others(job) {
             return Box::pin(self.refuse_values(request, job)).await;
         }
-        let mut tries = Tries::new(job, &self.snapshot());
+        let snapshot = self.snapshot();
         self.handle.goes_to(self.binding.pinned.as_ref().map_or(job.hostgroup, |pinned| pinned.hostgroup));
-        self.set_deadline_of(job);
+        self.set_deadline_of(job, &snapshot);
+        let mut tries = Tries::new(job, &snapshot);
         loop {
             // Each attempt uses the configuration in force, because a change may be why the last attempt failed.
             let snapshot = self.worker.snapshot();
             let was_pinned = self.is_tied();
-            let ready = self.ready(&snapshot, request, job, &tries).await?;
-            let leased = match ready.inspect_err(|no_lease| self.doubts(no_lease)) {
-                Ok(Some(leased)) => leased,
-                // It is to run on the writer.
-                Ok(None) => continue,
-                Err(NoLease::Lost { server, text }) if was_pinned && self.binding.record.is_some() => {
-                    match Box::pin(self.replay_unsent((server, text), request, job, &mut tries)).await? {
-                        true => continue,
-                        false => return Ok(()),
-                    }
+            let mut leased = self.lease(&snapshot, request, job, tries.left()).await?;
+            if tries.is_in_transaction() || job.sees.is_some() {
+                match Box::pin(self.make_ready(&snapshot, leased, request, job, &tries)).await? {
+                    Some(ready) => leased = ready,
+                    // It is to run on the writer.
+                    None => continue,
                 }
-                // The statement was not sent, and the client's state is known, so any other connection can be used.
-                Err(NoLease::Lost { server, text }) if !was_pinned && tries.after_closed() => {
-                    tries.leave(&server);
-                    self.lost_unused(&server.address(), &text, &tries);
-                    continue;
-                }
+            }
+            let leased = match leased {
+                Ok(leased) => leased,
                 Err(no_lease) => {
-                    let told = no_lease.into_reply();
-                    // Who has waited for the end of a hold in vain keeps its connection.
-                    let has_lost_it = was_pinned && self.binding.pinned.is_none();
-                    let has_lost_it = has_lost_it || tries.is_in_transaction();
-                    return Box::pin(self.end_without_server(request, job, has_lost_it, told)).await;
+                    let ended = self.without_lease((no_lease, was_pinned), request, job, &mut tries);
+                    match Box::pin(ended).await? {
+                        Attempt::Done => return Ok(()),
+                        Attempt::Again => continue,
+                    }
                 }
             };
             match self.attempt(&snapshot, leased, request, job, &mut tries).await? {
@@ -180,26 +175,62 @@ impl Session {
         }
     }
 
+    /// There is no connection for an attempt: asks for another attempt if that is safe, or sends the client an error.
+    async fn without_lease(
+        &mut self,
+        (no_lease, was_pinned): (NoLease, bool),
+        request: &mut Request,
+        job: &Job,
+        tries: &mut Tries,
+    ) -> Result<Attempt, End> {
+        self.doubts(&no_lease);
+        match no_lease {
+            NoLease::Lost { server, text } if was_pinned && self.binding.record.is_some() => {
+                self.replay_unsent((server, text), request, job, tries).await.map(Attempt::if_again)
+            }
+            // The statement was not sent, and the client's state is known, so any other connection can be used.
+            NoLease::Lost { server, text } if !was_pinned && tries.after_closed() => {
+                tries.leave(&server);
+                self.lost_unused(&server.address(), &text, tries);
+                Ok(Attempt::Again)
+            }
+            no_lease => {
+                let told = no_lease.into_reply();
+                // Who has waited for the end of a hold in vain keeps its connection.
+                let has_lost_it = was_pinned && self.binding.pinned.is_none();
+                let has_lost_it = has_lost_it || tries.is_in_transaction();
+                self.end_without_server(request, job, has_lost_it, told).await?;
+                Ok(Attempt::Done)
+            }
+        }
+    }
+
     /// From now on a statement is killed after its time.
-    fn set_deadline_of(&self, job: &Job) {
-        let timeout = job.options.timeout.unwrap_or(self.snapshot().variables.default_query_timeout);
+    #[inline]
+    fn set_deadline_of(&self, job: &Job, snapshot: &Snapshot) {
+        let timeout = job.options.timeout.unwrap_or(snapshot.variables.default_query_timeout);
         let began = self.handle.since() + job.options.delay;
         self.worker.set_deadline(&self.handle, began + timeout, Interrupt::QueryTime);
     }
 
-    /// The connection for an attempt, in the client's transaction, to a server that has what the statement must see. Nothing if
-    /// another hostgroup is to run it.
-    async fn ready(
+    /// Brings a connection into the client's transaction, and makes sure that its server has what the statement must see. Nothing
+    /// if another hostgroup is to run it.
+    async fn make_ready(
         &mut self,
         snapshot: &Arc<Snapshot>,
+        leased: Result<Leased, NoLease>,
         request: &mut Request,
         job: &mut Job,
         tries: &Tries,
-    ) -> Result<Result<Option<Leased>, NoLease>, End> {
-        match self.lease_to_run(snapshot, request, job, tries).await? {
-            Ok(leased) if job.sees.is_some() => Box::pin(self.catch_up(snapshot, leased, request, job)).await,
-            leased => Ok(leased.map(Some)),
+    ) -> Result<Option<Result<Leased, NoLease>>, End> {
+        let mut leased = match leased {
+            Ok(leased) => leased,
+            lost => return Ok(Some(lost)),
+        };
+        if let Err(no_lease) = self.begin_again(snapshot, &mut leased, tries).await {
+            return Ok(Some(Err(no_lease)));
         }
+        Ok(self.catch_up(snapshot, leased, request, job).await?.transpose())
     }
 
     /// Makes one attempt to run a command, on a leased connection.
@@ -231,8 +262,10 @@ impl Session {
             false => None,
         };
         self.note_run(job, request);
-        let answer = watched.as_ref().and_then(Watched::reading);
-        let mut outcome = Outcome { answer, ..Outcome::default() };
+        let mut outcome = Outcome::default();
+        if let Some(watched) = &watched {
+            outcome.answer = watched.reading();
+        }
         let done = match &job.prepared {
             Some(statement) => self.run_prepared(&mut backend, request, (job, statement), &mut outcome).await,
             None => match self.send_job(&backend, request, job, packet).await {

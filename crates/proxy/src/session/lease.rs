@@ -84,7 +84,7 @@ impl Session {
             bytes: request.bytes(),
             now: self.handle.since(),
         };
-        let (mut backend, has_waited) = match self.worker.pool.lease_at_once(snapshot, job.hostgroup, ask) {
+        let (mut backend, has_waited) = match self.worker.pool.lease_at_once(snapshot, job.hostgroup, &ask) {
             Ok(backend) => (backend, false),
             Err(later) => match Box::pin(self.wait_for_lease(snapshot, request, job, (ask, later))).await? {
                 Ok(backend) => (backend, true),

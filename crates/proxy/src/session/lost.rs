@@ -230,6 +230,7 @@ impl Session {
         } else if let Some(writer) = job.options.writer.take() {
             // The server does not consider it a read.
             self.give_back(backend, Exit::Return);
+            self.lose_track_of(writer);
             self.worker.counters.borrow_mut().reads_run_on_writers += 1;
             job.hostgroup = writer;
             self.handle.goes_to(writer);

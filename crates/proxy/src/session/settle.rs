@@ -192,7 +192,9 @@ impl Session {
         debug_assert!(!backend.login.statements.holds_any(), "a statement is held without a pin");
         self.leave(&mut backend);
         self.handle.lets_go();
-        self.binding.record = None;
+        if self.binding.record.is_some() {
+            self.binding.record = None;
+        }
         let exit = self.exit_of(&backend, exit);
         if exit != Exit::Return {
             self.data.information.last = Last::Nobody;

@@ -175,7 +175,7 @@ fn who_waits_for_a_lag_holds_up_nobody_and_goes_on_when_it_ends() {
             _ = &mut limited => panic!("the server lags"),
             () = passes => {}
         }
-        let (found, reports) = (scene.pool.lease_at_once(&snapshot, GROUP, plain), scene.pool.waiting());
+        let (found, reports) = (scene.pool.lease_at_once(&snapshot, GROUP, &plain), scene.pool.waiting());
         assert_eq!((reports.len(), reports[0].cause), (1, UnavailableCause::Lag));
         found.ok().expect("nobody is before it").settle(Exit::Return, &scene.pool, &want, Instant::now());
         lags(&scene, "a", Some(500));

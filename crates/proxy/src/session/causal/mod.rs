@@ -40,14 +40,20 @@ enum Found {
 }
 
 impl Session {
+    /// Whether anything says that a statement must see writes.
+    #[inline]
+    pub(super) fn may_have_to_see(&self, job: &Job) -> bool {
+        let causal = &job.options.causal;
+        self.run.snapshot.as_ref().is_none_or(|snapshot| snapshot.tracks_gtids)
+            || causal.level.is_some()
+            || causal.names_gtids
+            || self.data.state.has_user_variables()
+    }
+
     /// Decides what a statement must see, if it goes to readers.
     pub(super) fn decide_what_it_sees(&mut self, request: &Request, job: &mut Job) {
         let snapshot = self.snapshot();
         let causal = job.options.causal;
-        let is_given = causal.level.is_some() || causal.names_gtids || self.data.state.has_user_variables();
-        if !snapshot.tracks_gtids && !is_given {
-            return;
-        }
         if !reads_data(job) || self.data.information.wanted_hostgroup(&job.statement).is_some() {
             return;
         }
@@ -70,7 +76,7 @@ impl Session {
         if let Some(token) = token {
             sees.add(token);
         }
-        if sees.is_unknown
+        if (sees.is_unknown || !self.has_reader(&snapshot, job.hostgroup))
             && let Some(writer) = writer
         {
             self.worker.counters.borrow_mut().causal_unknown += 1;
@@ -84,6 +90,15 @@ impl Session {
         }
     }
 
+    /// Whether any server of a hostgroup can be connected to, as far as is known.
+    fn has_reader(&self, snapshot: &Snapshot, hostgroup: HostgroupId) -> bool {
+        let now = self.worker.pool.since_start();
+        let hostgroup = snapshot.hostgroups.get(&hostgroup);
+        hostgroup.is_some_and(|it| {
+            it.servers.iter().any(|server| it.may_use(server) && !server.figures.shun.rests(now))
+        })
+    }
+
     /// The level that the session's own variable has.
     fn level_of_session(&self) -> Option<CausalReads> {
         let literal = self.data.state.user_variable(LEVEL_VARIABLE.as_bytes())?;
@@ -92,6 +107,7 @@ impl Session {
     }
 
     /// Whether the session's writes are followed, because some read may have to see them.
+    #[inline]
     pub(super) fn follows_writes(&self, snapshot: &Snapshot) -> bool {
         snapshot.tracks_gtids
             || self.data.state.has_user_variables()
@@ -137,30 +153,40 @@ impl Session {
     pub(super) async fn catch_up(
         &mut self,
         snapshot: &Snapshot,
-        mut leased: Leased,
+        leased: Leased,
         request: &mut Request,
         job: &mut Job,
     ) -> Result<Result<Option<Leased>, NoLease>, End> {
         let Some(sees) = job.sees.take() else { return Ok(Ok(Some(leased))) };
+        let caught_up = self.catch_up_with(snapshot, leased, request, (job, &sees)).await;
+        // If the server is lost, another one must have it, too.
+        job.sees = Some(sees);
+        caught_up
+    }
+
+    async fn catch_up_with(
+        &mut self,
+        snapshot: &Snapshot,
+        mut leased: Leased,
+        request: &mut Request,
+        (job, sees): (&mut Job, &MustSee),
+    ) -> Result<Result<Option<Leased>, NoLease>, End> {
         let backend = &mut leased.backend;
         if sees.writer == Some(backend.login.server.row.hostgroup) {
-            let known = self.ask_writer(snapshot, backend, request, &sees).await?;
+            let known = self.ask_writer(snapshot, backend, request, sees).await?;
             return Ok(known.map(|()| Some(leased)));
         }
         // A transaction sees the data as of its beginning.
         if leased.pinned && leased.pins.reasons().intersects(PinReason::TRANSACTION) {
             return Ok(Ok(Some(leased)));
         }
-        match self.wait_on(snapshot, backend, request, &sees).await? {
+        match self.wait_on(snapshot, backend, request, sees).await? {
             Ok(Found::There) => {
                 note_sync(backend);
                 return Ok(Ok(Some(leased)));
             }
             Ok(Found::Behind) => {}
-            Err(no_lease) => {
-                job.sees = Some(sees);
-                return Ok(Err(no_lease));
-            }
+            Err(no_lease) => return Ok(Err(no_lease)),
         }
         let behind = backend.login.server.address();
         let Leased { backend, pins, pinned } = leased;
@@ -175,7 +201,6 @@ impl Session {
         self.worker.counters.borrow_mut().causal_on_writer += 1;
         job.hostgroup = writer;
         self.handle.goes_to(writer);
-        job.sees = Some(sees);
         Ok(Ok(None))
     }
 
@@ -325,8 +350,17 @@ impl Session {
         Some(written)
     }
 
-    /// Notes what a statement has written, after its answer.
+    /// Notes what a statement has written, after its answer. Most have only read.
+    #[inline]
     pub(super) fn note_written(&mut self, backend: &Backend, job: &Job, outcome: &mut Outcome) {
+        let is_plain_read =
+            job.statement.kind == Kind::Select && !job.statement.flags.intersects(Flags::MULTI);
+        if !is_plain_read || outcome.gtids.is_some() || self.data.written.is_pending() {
+            self.note_deed(backend, job, outcome);
+        }
+    }
+
+    fn note_deed(&mut self, backend: &Backend, job: &Job, outcome: &mut Outcome) {
         let deed = deed(job, outcome);
         if deed == Deed::Read && outcome.gtids.is_none() && !self.data.written.is_pending() {
             return;
@@ -358,9 +392,13 @@ impl Session {
 
     /// A server of `hostgroup` was lost with a statement, which may have written. A client that reads to find out must see it.
     pub(super) fn doubt_written(&mut self, hostgroup: HostgroupId, job: &Job) {
-        if only_reads(job.statement.kind) && !self.data.written.is_pending() {
-            return;
+        if !only_reads(job.statement.kind) || self.data.written.is_pending() {
+            self.lose_track_of(hostgroup);
         }
+    }
+
+    /// Something is written in `hostgroup` of which no GTID will be known: by a statement that was taken for a read, or that was lost.
+    pub(super) fn lose_track_of(&mut self, hostgroup: HostgroupId) {
         let snapshot = self.snapshot();
         let hostgroup = writer_of(&snapshot, hostgroup);
         self.data.written.note(Deed::Wrote, (hostgroup, None), false);

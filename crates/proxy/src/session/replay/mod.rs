@@ -94,6 +94,8 @@ impl Session {
             && is_statement(job.command)
             && request.whole
             && !job.apart
+            // On another replica it would have to see the same writes.
+            && job.sees.is_none()
             && reasons.without(PinReason::MULTIPLEXING_OFF).is_empty()
             && self.binding.aside.is_empty()
             && self.want.account.row.transaction_persistent
