@@ -25,7 +25,9 @@ struct Waiter {
 impl Waiters {
     /// Whether the next connection is for somebody who waits.
     pub(super) fn is_anyone_next(&self) -> bool {
-        self.0.borrow().iter().any(|waiter| !waiter.lets_pass.get())
+        let queue = self.0.borrow();
+        // Hardly ever does anybody wait.
+        !queue.is_empty() && queue.iter().any(|waiter| !waiter.lets_pass.get())
     }
 
     /// The number of waiters.
@@ -35,7 +37,11 @@ impl Waiters {
 
     /// Tells the waiter at the front to look again, and before it those who let it pass.
     pub(super) fn poke(&self) {
-        for waiter in self.0.borrow().iter() {
+        let queue = self.0.borrow();
+        if queue.is_empty() {
+            return;
+        }
+        for waiter in queue.iter() {
             waiter.notify.notify_one();
             if !waiter.lets_pass.replace(false) {
                 break;
