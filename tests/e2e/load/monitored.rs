@@ -130,8 +130,9 @@ fn a_thousand_servers_are_looked_after_by_one_thread_at_little_cost() {
     println!("{SERVERS} servers: {percent:.1} % of a core, {threads} threads in all");
     let failed = "SELECT count(*) FROM monitor.mysql_server_read_only_log WHERE error IS NOT NULL";
     assert_eq!(admin.query(failed).cell().as_deref(), Some("0"));
-    // Whatever the number of servers: workers, control, administrators, HTTP, monitor, query log, scheduler, logins.
-    assert!(threads <= 11, "{threads} threads");
+    // Whatever the number of servers: the first one, two workers, control, administrators, figures, HTTP, memory, monitor, query
+    // log, scheduler, and that of the log while it leaves lines out, which a thousand servers make it do.
+    assert!(threads <= 12, "{threads} threads");
     let most = if cfg!(debug_assertions) { 50.0 } else { 5.0 };
     assert!(percent < most, "{percent} % of a core");
 }
