@@ -90,7 +90,7 @@ fn follow_limit(output: &mut RuleOutput, limit: ReadLimit, value: &[u8]) -> Hint
 /// Reads the number of a limit of lag.
 type ReadLimit = fn(u64) -> Result<LagLimit, &'static str>;
 
-/// Hints that limit how far behind the server of a statement may be.
+/// Hints that limit the lag of the server that gets a statement.
 const LIMITS: [(&str, ReadLimit); 2] =
     [("max_lag_ms", LagLimit::max_lag), ("min_epoch_ms", LagLimit::min_epoch)];
 
