@@ -36,7 +36,7 @@ const STEPS: [(&str, Left, bool); 10] = [
     ("wait until it has all of", Left::None, false),
     ("SET GLOBAL read_only = 0", Left::New, true),
     ("is the writer of hostgroup", Left::New, false),
-    ("RELEASE HOSTGROUP", Left::New, false),
+    ("RELEASE HOSTGROUP", Left::NewForClients, false),
     ("RESET SLAVE ALL", Left::NewForClients, true),
     ("CHANGE MASTER TO", Left::NewForClients, false),
 ];
@@ -98,11 +98,9 @@ fn check_what_is_left(narrows: &Narrows, servers: &Servers, left: Left) {
     let later = says(
         " after clients had continued: see on the old primary and on the replicas whether they replicate from the new primary",
     );
-    // That clients continue is recorded a moment after they do.
     let is_true = match left {
-        Left::New => while_held || later,
         Left::NewForClients => later,
-        Left::Old | Left::None => while_held,
+        Left::Old | Left::None | Left::New => while_held,
     };
     assert!(is_true, "{shown:?}");
     narrows.wait_for_log(0, |line| line.contains("a switchover was cut off by the end of its process"));

@@ -167,9 +167,10 @@ impl Runtime {
             Wanted::Roles { findings, done } => {
                 self.learn(store, Report { records: Vec::new(), findings, names: None, taken: done });
             }
-            Wanted::Released(hostgroup) => {
+            Wanted::Released { hostgroup, done } => {
                 self.holds.release_switchover(hostgroup);
                 self.keep_what_runs(store);
+                let _ = done.send(());
                 tracing::info!(%hostgroup, "a hostgroup is held no longer");
             }
             Wanted::Ended(hostgroup) => {

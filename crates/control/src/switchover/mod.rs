@@ -67,7 +67,12 @@ pub enum Wanted {
         done: oneshot::Sender<()>,
     },
     /// The hostgroup is not held any more.
-    Released(HostgroupId),
+    Released {
+        /// The hostgroup.
+        hostgroup: HostgroupId,
+        /// Signalled when the next process would know it.
+        done: oneshot::Sender<()>,
+    },
     /// It has ended.
     Ended(HostgroupId),
 }

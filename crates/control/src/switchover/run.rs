@@ -275,12 +275,14 @@ impl Run {
     async fn release(&self) {
         let hostgroup = self.order.wish.hostgroup;
         self.observer.release(hostgroup).await;
-        // The control thread only notes it.
-        (self.ask)(Wanted::Released(hostgroup));
-        let what = format!(
-            "RELEASE HOSTGROUP {hostgroup}: clients were held for {} ms",
-            self.began.get().elapsed().as_millis()
-        );
+        let held_ms = self.began.get().elapsed().as_millis();
+        // Clients continue. Before replicas are moved, it is recorded that they do, for the process after this one.
+        let (done, recorded) = oneshot::channel();
+        if (self.ask)(Wanted::Released { hostgroup, done }) {
+            // A control thread that is busy records it later.
+            let _ = timeout(RECORD_TIME, recorded).await;
+        }
+        let what = format!("RELEASE HOSTGROUP {hostgroup}: clients were held for {held_ms} ms");
         self.journal.note("narrows", &what, Instant::now(), Ok(()));
     }
 
@@ -388,6 +390,9 @@ async fn has_followed(diary: &Diary, link: &Link, dialect: Dialect) {
 fn told(link: &Link, what: &str, error: &LinkError) -> String {
     format!("{}: {what}: {error}", link.address)
 }
+
+/// How long the moves of replicas wait until it is recorded that clients continue.
+const RECORD_TIME: Duration = Duration::from_secs(2);
 
 /// How long a server always has for an answer.
 const LEAST: Duration = Duration::from_millis(200);
