@@ -67,6 +67,10 @@ pub enum Verb {
     Ping(crate::ping::PingArgs),
     /// Show what happens in a running Narrows, live in a terminal
     Top(crate::top::TopArgs),
+    /// Show what a configuration file would change in a running Narrows, and which statements it would send elsewhere
+    Plan(Box<crate::plan::PlanArgs>),
+    /// Apply a plan, or a configuration file, to a running Narrows: all of it or nothing
+    Apply(Box<crate::plan::ApplyArgs>),
     /// Print the completions of a shell
     Completions {
         /// The shell

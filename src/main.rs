@@ -19,6 +19,7 @@ mod one_line;
 mod orphans;
 mod password;
 mod ping;
+mod plan;
 mod reason;
 mod resources;
 mod run_job;
@@ -62,6 +63,8 @@ fn survive_full_files() {
 fn act(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.verb {
         Some(Verb::Check(args)) => return check::run(&args),
+        Some(Verb::Plan(args)) => return plan::plan(*args),
+        Some(Verb::Apply(args)) => return plan::apply(*args),
         Some(Verb::ConnectSpeed(args)) => return connect_speed::run(&args),
         Some(Verb::Worker { .. }) => return serve::as_worker(),
         Some(Verb::RunJob { scheduler, program }) => return run_job::run(scheduler, &program),

@@ -67,4 +67,5 @@ mod top;
 mod traces;
 mod tracing;
 mod two_readers;
+mod versions;
 mod wording;

@@ -25,4 +25,5 @@ pub mod tls;
 pub mod traces;
 pub mod urgency;
 pub mod variables;
+pub mod versions;
 pub mod without_effect;

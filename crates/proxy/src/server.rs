@@ -214,11 +214,24 @@ impl DataPlane {
     /// # Errors
     /// A configuration that cannot be applied; the previous one stays in force.
     pub fn publish(&mut self, rows: Rows) -> Result<(), CompileError> {
-        let snapshot = Arc::new(Snapshot::compile(rows, self.workers.count(), Some(&self.snapshot))?);
+        let snapshot = self.compile(rows)?;
+        self.put_into_force(snapshot);
+        Ok(())
+    }
+
+    /// Compiles a configuration without applying it.
+    ///
+    /// # Errors
+    /// A configuration that cannot be applied.
+    pub fn compile(&self, rows: Rows) -> Result<Arc<Snapshot>, CompileError> {
+        Snapshot::compile(rows, self.workers.count(), Some(&self.snapshot)).map(Arc::new)
+    }
+
+    /// Applies a configuration that [`DataPlane::compile`] has returned since the last one was applied.
+    pub fn put_into_force(&mut self, snapshot: Arc<Snapshot>) {
         self.workers.publish(&snapshot);
         self.snapshot = snapshot;
         self.configure_log();
-        Ok(())
     }
 
     /// Makes shunned servers be tried again, as requested by an operator.

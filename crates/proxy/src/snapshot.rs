@@ -99,7 +99,7 @@ impl Rows {
 }
 
 /// What workers read: compiled once from [`Rows`], then shared and never changed.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Snapshot {
     /// The variables.
     pub variables: Variables,
@@ -211,19 +211,12 @@ impl Snapshot {
             let servers = hostgroup.servers.iter().map(server).collect();
             (*id, Arc::new(Hostgroup { servers, ..Hostgroup::clone(hostgroup) }.complete()))
         });
-        Snapshot {
-            variables: self.variables.clone(),
-            users: self.users.clone(),
-            hostgroups: hostgroups.collect(),
-            rules: Arc::clone(&self.rules),
-            firewall: Arc::clone(&self.firewall),
-            readers: self.readers.clone(),
-            writers: self.writers.clone(),
-            tracks_gtids: self.tracks_gtids,
-            tls: tls.clone(),
-            alarm: self.alarm.clone(),
-            password_forms: self.password_forms.clone(),
-        }
+        Snapshot { hostgroups: hostgroups.collect(), tls: tls.clone(), ..self.clone() }
+    }
+
+    /// The same snapshot with other rules, for a forecast.
+    pub(crate) fn with_rules(&self, rules: RuleSet) -> Snapshot {
+        Snapshot { rules: Arc::new(rules), ..self.clone() }
     }
 
     /// Something happened to a statement that makes the writers in `hostgroup` doubtful, if it is for writers.

@@ -206,6 +206,8 @@ fn status(packet: &Packet) -> u64 {
 
 /// Variables that ProxySQL does not have: left out of the comparison.
 const OWN_VARIABLES: &[&str] = &[
+    "admin-config_history_days",
+    "admin-config_history_versions",
     "admin-log_level",
     "admin-metrics_max_series",
     "admin-narrows_history",
@@ -250,6 +252,8 @@ const OWN_VARIABLES: &[&str] = &[
 /// Tables that ProxySQL does not have, likewise.
 const OWN_TABLES: &[&str] = &[
     "history_mysql_query_events",
+    "narrows_config_documents",
+    "narrows_config_history",
     "narrows_traffic_10s",
     "narrows_traffic_5m",
     "runtime_scheduler_runs",

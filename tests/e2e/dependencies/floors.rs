@@ -15,7 +15,7 @@ const CONTROL: Floors = &[
     &["config", "query_log", "schema"],
     &["monitor"],
     &["switchover", "variables"],
-    &["tls", "without_effect"],
+    &["tls", "versions", "without_effect"],
     &["config_file"],
     &["json_schema", "store"],
     &["admin"],

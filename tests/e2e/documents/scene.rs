@@ -220,8 +220,17 @@ impl Network {
 }
 
 /// The files that pages write by their own commands, and the links of the scene.
-const REQUESTED: &[&str] =
-    &["target", "examples", "narrows.toml", "narrows-data", "proxysql.cnf", "haproxy.cfg", "sandbox"];
+const REQUESTED: &[&str] = &[
+    "wanted.toml",
+    "plan.json",
+    "target",
+    "examples",
+    "narrows.toml",
+    "narrows-data",
+    "proxysql.cnf",
+    "haproxy.cfg",
+    "sandbox",
+];
 
 /// What programs that keep running print when they are up.
 const IS_UP: [&str; 3] = ["Ctrl-C ends it.", " serving interfaces=", "Loading success."];

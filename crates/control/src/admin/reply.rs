@@ -39,6 +39,20 @@ impl Reply {
         }))
     }
 
+    /// The same with cells that may be NULL.
+    pub fn optional_rows<C: Into<String>>(
+        columns: impl IntoIterator<Item = C>,
+        rows: Vec<Vec<Option<String>>>,
+    ) -> Reply {
+        let row = |row: Vec<Option<String>>| -> Vec<Cell> {
+            row.into_iter().map(|cell| cell.map(String::into_bytes)).collect()
+        };
+        Reply::Answer(Answer::Rows(ResultSet {
+            columns: columns.into_iter().map(Into::into).collect(),
+            rows: rows.into_iter().map(row).collect(),
+        }))
+    }
+
     /// The error of a command, in the form that ProxySQL uses.
     pub fn error(text: impl std::fmt::Display) -> Reply {
         Reply::refused(1045, "28000", format!("ProxySQL Admin Error: {text}"))

@@ -15,12 +15,20 @@ pub struct Statement<'a> {
 /// Commands are shorter than this, including a `SET` with a long value.
 const LONGEST_COMMAND: usize = 256 * 1024;
 
+/// How commands begin that may be longer.
+const LONG_COMMAND: &str = "NARROWS PLAN CONFIGURATION ";
+
 impl<'a> Statement<'a> {
     /// The statement in `text`.
     pub fn new(text: &'a str) -> Statement<'a> {
         let is_blank = |c: char| matches!(c, ' ' | '\t' | '\n' | '\r');
         let sql = text.trim_start_matches(is_blank).trim_end_matches(|c| is_blank(c) || c == ';');
-        let plain = if sql.len() <= LONGEST_COMMAND { collapse(sql) } else { Cow::Borrowed("") };
+        let plain = match sql.len() {
+            length if length <= LONGEST_COMMAND => collapse(sql),
+            // A configuration may be long; a program sends it, which writes one blank where one is needed.
+            _ if sql.starts_with(LONG_COMMAND) => Cow::Borrowed(sql),
+            _ => Cow::Borrowed(""),
+        };
         Statement { sql, plain }
     }
 }

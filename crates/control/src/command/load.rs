@@ -13,6 +13,7 @@ use crate::admin::statement::unquoted;
 use crate::files;
 use crate::schema::{self, Database, Layer, MODULES, Module};
 use crate::store::Store;
+use crate::versions::VersionSource;
 
 pub const VERBS: &[Verb] = &[
     Verb {
@@ -127,7 +128,8 @@ const DIRECTIONS: &[(&str, &str, Layer, Layer)] = &[
 ];
 
 fn between_layers(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
-    let upper = call.statement.plain.to_ascii_uppercase();
+    let (plain, comment) = without_comment(&call.statement.plain);
+    let upper = plain.to_ascii_uppercase();
     let (verb, rest) = upper.split_once(' ')?;
     let (from, to, module) = layers(verb, rest)?;
     if NOTHING_THERE.contains(&module) {
@@ -136,9 +138,21 @@ fn between_layers(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     }
     let module = MODULES.into_iter().find(|known| known.name() == module)?;
     Some(match (from, to) {
-        (Layer::Memory, Layer::Runtime) => parts.runtime.load(parts.store, module),
+        (Layer::Memory, Layer::Runtime) => {
+            let origin = call.origin(VersionSource::Load, comment.unwrap_or_default());
+            parts.runtime.load(parts.store, module, &origin)
+        }
         _ => parts.store.copy(module, from, to).into(),
     })
+}
+
+/// A command, and the comment after it: it becomes that of the version that the command makes.
+fn without_comment(plain: &str) -> (&str, Option<&str>) {
+    let comment = plain.strip_suffix("*/").and_then(|text| text.rsplit_once("/*"));
+    match comment {
+        Some((command, comment)) => (command.trim_end(), Some(comment.trim())),
+        None => (plain, None),
+    }
 }
 
 /// The layers as typed, and the module as typed.
@@ -151,7 +165,7 @@ fn layers<'a>(verb: &str, rest: &'a str) -> Option<(Layer, Layer, &'a str)> {
 
 /// The source, the destination and the module of a LOAD or SAVE.
 pub fn direction(plain: &str) -> Option<(Layer, Layer, Module)> {
-    let upper = plain.to_ascii_uppercase();
+    let upper = without_comment(plain).0.to_ascii_uppercase();
     let (verb, rest) = upper.split_once(' ')?;
     let (from, to, module) = layers(verb, rest)?;
     let is_user = module.starts_with("MYSQL USER ");
@@ -164,7 +178,7 @@ fn load_user(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     let name = call.word(0);
     let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '_' | '-'));
     Some(if is_name {
-        parts.runtime.load_user(parts.store, name)
+        parts.runtime.load_user(parts.store, name, &call.origin(VersionSource::Load, ""))
     } else {
         Reply::error(format!("Invalid name {name}"))
     })

@@ -11,6 +11,7 @@ mod hold;
 mod kill;
 mod load;
 mod operate;
+mod plan;
 mod proxysql;
 mod route;
 mod set;
@@ -18,6 +19,7 @@ mod show;
 mod sql;
 mod switchover;
 mod verb;
+mod versions;
 
 use std::time::Instant;
 
@@ -45,6 +47,8 @@ fn for_operators() -> impl Iterator<Item = &'static Verb> + Clone {
         kill::VERBS,
         hold::VERBS,
         switchover::VERBS,
+        versions::VERBS,
+        plan::VERBS,
         checksum::VERBS,
         operate::VERBS,
         eventslog::VERBS,

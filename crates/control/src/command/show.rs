@@ -157,13 +157,13 @@ pub const VERBS: &[Verb] = &[
     show!(
         "SHOW PROMETHEUS METRICS",
         Everybody,
-        |c, _| Some(Reply::rows(["Data"], vec![vec![stats::metrics::text(&c.sources())]])),
+        |c, _| Some(metrics(c)),
         "All metrics in the Prometheus format."
     ),
     show!(
         "SHOW PROMETHEUS METRICS\\G",
         Everybody,
-        |c, _| Some(Reply::rows(["Data"], vec![vec![stats::metrics::text(&c.sources())]])),
+        |c, _| Some(metrics(c)),
         "The same metrics, for clients that send the `\\G`."
     ),
     show!("SHOW WARNINGS", Everybody, warnings, "The warnings of the last statement."),
@@ -172,6 +172,12 @@ pub const VERBS: &[Verb] = &[
 
 fn select(parts: &mut Parts<'_>, call: &Call<'_>, query: &str) -> Option<Reply> {
     Some(sql(parts, call.caller, query))
+}
+
+/// All metrics, in one cell.
+fn metrics(parts: &mut Parts<'_>) -> Reply {
+    let drift = parts.store.drift().ok();
+    Reply::rows(["Data"], vec![vec![stats::metrics::text(&parts.sources(), drift.as_deref())]])
 }
 
 /// A quoted text as an SQL literal; `None` if it is not quoted.

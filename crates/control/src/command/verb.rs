@@ -9,6 +9,7 @@ use crate::runtime::{Process, Runtime};
 use crate::stats::Sources;
 use crate::stats::nodes::Nodes;
 use crate::store::{Role, Store};
+use crate::versions::{VersionOrigin, VersionSource};
 
 /// A command.
 pub struct Verb {
@@ -57,7 +58,21 @@ impl<'a> Call<'a> {
     pub fn word(&self, index: usize) -> &'a str {
         self.words.get(index).copied().unwrap_or_default()
     }
+
+    /// What is recorded of the command if it makes a version of the configuration.
+    pub fn origin(&self, source: VersionSource, comment: &str) -> VersionOrigin {
+        VersionOrigin {
+            user: self.caller.user.clone(),
+            client: format!("{}:{}", self.caller.host, self.caller.port),
+            source,
+            command: self.statement.plain.chars().take(LONGEST_COMMAND).collect(),
+            comment: comment.to_owned(),
+        }
+    }
 }
+
+/// How many characters of a command are recorded.
+const LONGEST_COMMAND: usize = 200;
 
 /// What commands work on, borrowed from the control thread.
 pub struct Parts<'a> {

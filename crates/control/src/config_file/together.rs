@@ -20,6 +20,7 @@ use crate::config::diagnostic::Problem;
 use crate::config::form::ListenAddress;
 use crate::config::schema::Placed;
 use crate::monitor::cluster::ClusterKind;
+use crate::schema::Module;
 use crate::variables::Values;
 
 /// Rows that only make sense together: those of a file, or those at runtime.
@@ -104,6 +105,20 @@ impl<'a> Together<'a> {
         rules::examine_fast_routing(&self.fast_routing, &self.rules, hostgroups, &mut search);
         self.firewall(&mut search);
         search.found
+    }
+
+    /// What is probably a mistake in modules that are loaded, each sentence once.
+    pub fn said_of(&self, modules: &[Module]) -> Vec<String> {
+        let mut said = Vec::new();
+        for module in modules {
+            for finding in self.findings(Scope::Loaded(*module)) {
+                let sentence = finding.problem.to_string();
+                if !said.contains(&sentence) {
+                    said.push(sentence);
+                }
+            }
+        }
+        said
     }
 
     fn surroundings<'b>(

@@ -66,6 +66,10 @@ pub fn before(store: &Store, caller: &Caller, statement: &Statement<'_>) -> Befo
             Some((_, to, module)) => Before::Layer(to, module, contents(store, to, module)),
             None => Before::Command,
         },
+        // A plan changes nothing, and may have passwords in it.
+        "NARROWS" if statement.plain.get(..PLAN.len()).is_some_and(|it| it.eq_ignore_ascii_case(PLAN)) => {
+            Before::Nothing
+        }
         "PROXYSQL" | "NARROWS" | "KILL" | "TRUNCATE" => Before::Command,
         "SET" if !mentions(statement.sql, "mysql-") && !mentions(statement.sql, "admin-") => Before::Nothing,
         "SET" => Before::Rows("altered", Some(variables_in_memory(store))),
@@ -277,6 +281,9 @@ fn mentions(sql: &str, word: &str) -> bool {
     let start = sql.as_bytes().get(..MOST_READ).unwrap_or(sql.as_bytes());
     start.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
 }
+
+/// How commands begin that make a plan.
+const PLAN: &str = "NARROWS PLAN";
 
 /// What [`changes`] returns if there are none.
 const NOTHING: &str = "nothing has changed";

@@ -1,74 +1,127 @@
 //! `LOAD ... TO RUNTIME`: applies the configuration from memory, all of it or nothing.
 
-use narrows_proxy::snapshot::ServerRow;
+use std::sync::Arc;
+
+use narrows_proxy::snapshot::{Rows, ServerRow, Snapshot};
 use narrows_proxy::tls::SharedTls;
 
 use super::Runtime;
 use crate::admin::reply::Reply;
 use crate::config_file::checks::known_passwords;
-use crate::config_file::finding::Scope;
 use crate::config_file::together::Together;
 use crate::monitor::placement::Placement;
 use crate::schema::Module;
-use crate::store::{Answer, Candidate, Store, Warning};
+use crate::store::{Answer, Candidate, Refusal, Store, Warning};
 use crate::tls;
 use crate::variables::{Special, VARIABLES};
+use crate::versions::{ConfigDocument, VersionOrigin};
+
+/// Whether rows and values that cannot be applied are left out, as a LOAD does, or refuse the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strictness {
+    /// They are left out, with a warning.
+    LeaveOut,
+    /// Nothing is applied.
+    NothingLeftOut,
+}
+
+/// A configuration that can be put into force.
+struct Prepared {
+    modules: Vec<Module>,
+    rows: Rows,
+    servers: Vec<ServerRow>,
+    placement: Placement,
+    snapshot: Arc<Snapshot>,
+    warnings: Vec<Warning>,
+}
 
 impl Runtime {
-    /// Applies memory: all of it or nothing.
-    pub fn load(&mut self, store: &mut Store, module: Module) -> Reply {
-        match store.candidate(module) {
-            Ok(candidate) => self.adopt(store, module, candidate),
+    /// Applies a module from memory: all of it or nothing.
+    pub fn load(&mut self, store: &mut Store, module: Module, origin: &VersionOrigin) -> Reply {
+        match store.candidate(&[module]) {
+            Ok(candidate) => self.adopt(store, candidate, origin),
             Err(refusal) => Reply::Refused(refusal),
         }
     }
 
     /// Applies one user from memory.
-    pub fn load_user(&mut self, store: &mut Store, name: &str) -> Reply {
+    pub fn load_user(&mut self, store: &mut Store, name: &str, origin: &VersionOrigin) -> Reply {
         match store.candidate_user(name) {
-            Ok(candidate) => self.adopt(store, Module::MysqlUsers, candidate),
+            Ok(candidate) => self.adopt(store, candidate, origin),
             Err(refusal) => Reply::Refused(refusal),
         }
     }
 
+    /// Makes `document` the configuration, in memory, on disk and for what runs: all of it or nothing.
+    ///
+    /// # Errors
+    /// Why it cannot be applied.
+    pub fn apply(
+        &mut self,
+        store: &mut Store,
+        document: &ConfigDocument,
+        (origin, strictness): (&VersionOrigin, Strictness),
+    ) -> Result<Answer, Refusal> {
+        let changed = store.change(document, origin, |store, candidate| {
+            if let (Strictness::NothingLeftOut, Some(warning)) = (strictness, candidate.left_out().next()) {
+                return Err(Refusal::admin(&warning.message));
+            }
+            self.prepare(store, candidate)
+        })?;
+        Ok(self.put_loaded_into_force(store, changed.prepared, changed.answer))
+    }
+
     /// Applies a candidate, and records it in the store.
-    fn adopt(&mut self, store: &mut Store, module: Module, candidate: Candidate) -> Reply {
+    fn adopt(&mut self, store: &mut Store, candidate: Candidate, origin: &VersionOrigin) -> Reply {
+        let adopted = self
+            .prepare(store, &candidate)
+            .and_then(|prepared| store.adopt(candidate, origin).map(|answer| (prepared, answer)));
+        match adopted {
+            Ok((prepared, answer)) => Reply::Answer(self.put_loaded_into_force(store, prepared, answer)),
+            Err(refusal) => Reply::Refused(refusal),
+        }
+    }
+
+    /// Compiles a candidate.
+    fn prepare(&mut self, store: &Store, candidate: &Candidate) -> Result<Prepared, Refusal> {
         let mut warnings = Vec::new();
         let mut rows = candidate.rows.clone();
-        rows.tls = self.tls_for(store, &candidate, &mut warnings);
+        rows.tls = self.tls_for(store, candidate, &mut warnings);
         let (before, settings) = (store.variables().for_monitor(), candidate.variables.for_monitor());
-        if module == Module::MysqlServers
-            && let Some(plane) = self.plane.running()
-        {
+        let modules = candidate.modules().to_vec();
+        let has_servers = modules.contains(&Module::MysqlServers);
+        let (running, placement) = self.servers.placed(has_servers, &rows, &before, &settings);
+        let servers = running.servers.clone();
+        let snapshot = self.plane.compile(running).map_err(Refusal::admin)?;
+        Ok(Prepared { modules, rows, servers, placement, snapshot, warnings })
+    }
+
+    /// Applies what the store has accepted.
+    fn put_loaded_into_force(&mut self, store: &mut Store, prepared: Prepared, answer: Answer) -> Answer {
+        let Prepared { modules, rows, servers, placement, snapshot, mut warnings } = prepared;
+        if let (true, Some(plane)) = (modules.contains(&Module::MysqlServers), self.plane.running()) {
             plane.end_shuns();
         }
-        let (running, placement) = self.servers.placed(module, &rows, &before, &settings);
-        let servers = running.servers.clone();
-        if let Err(error) = self.plane.publish(running) {
-            return Reply::error(error);
-        }
+        self.plane.put_into_force(snapshot);
         self.rows = rows;
-        let answer = match store.accept(candidate) {
-            Ok(answer) => answer,
-            Err(refusal) => return Reply::Refused(refusal),
-        };
         self.follow(store, servers, placement);
         let together = Together::of_rows(&self.rows, store.variables());
-        let findings = together.findings(Scope::Loaded(module)).into_iter();
-        warnings.extend(findings.map(|finding| remark(finding.problem.to_string())));
-        match module {
-            Module::MysqlServers => self.servers.version += 1,
-            Module::AdminVariables => {
-                warnings.extend(self.follow_admin_variables(store).into_iter().map(remark));
+        warnings.extend(together.said_of(&modules).into_iter().map(remark));
+        for module in modules {
+            match module {
+                Module::MysqlServers => self.servers.version += 1,
+                Module::AdminVariables => {
+                    warnings.extend(self.follow_admin_variables(store).into_iter().map(remark));
+                }
+                Module::MysqlVariables => self.announce_to_listeners(store),
+                Module::Scheduler => warnings.extend(self.schedule(store).into_iter().map(remark)),
+                _ => {}
             }
-            Module::MysqlVariables => self.announce_to_listeners(store),
-            Module::Scheduler => warnings.extend(self.schedule(store).into_iter().map(remark)),
-            _ => {}
         }
         self.keep_what_runs(store);
         let answer = with_warnings(answer, warnings);
         log_warnings(&answer);
-        Reply::Answer(answer)
+        answer
     }
 
     /// Applies the variables of administrators; returns remarks.

@@ -8,6 +8,7 @@ mod hold;
 mod http;
 mod learn;
 mod load;
+mod plan;
 mod plane;
 mod process;
 mod scheduler;
@@ -42,6 +43,8 @@ use crate::store::Store;
 use crate::switchover::{Journal, SwitchoverOrder};
 pub use admin::{AdminListeners, BeginError};
 pub use http::HttpListeners;
+pub use load::Strictness;
+pub use plan::{ChangePlan, ServerEffect};
 pub use plane::Plane;
 pub use process::{End, Process};
 use servers::Servers;
@@ -71,6 +74,7 @@ pub struct Runtime {
     holds: Holds,
     switchover: Option<Switchover>,
     begin_work: BeginSwitchover,
+    plans: plan::Plans,
 }
 
 /// What runs when the control thread starts.
@@ -139,6 +143,7 @@ impl Runtime {
             switchover: begun.holds.take_cut_off().map(|it| Switchover::cut_off(&it)),
             holds: begun.holds,
             begin_work,
+            plans: plan::Plans::default(),
         };
         if runtime.servers.monitor.is_some() {
             store.show_servers(&runtime.servers.placed_rows());

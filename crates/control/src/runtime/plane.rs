@@ -1,5 +1,7 @@
 //! The data plane, running or not.
 
+use std::sync::Arc;
+
 use narrows_proxy::server::DataPlane;
 use narrows_proxy::snapshot::{CompileError, Rows, Snapshot};
 use narrows_proxy::tls::SharedTls;
@@ -34,9 +36,24 @@ impl Plane {
     /// # Errors
     /// Rows that cannot be applied; the previous ones stay in force.
     pub fn publish(&mut self, rows: Rows) -> Result<(), CompileError> {
+        self.compile(rows).map(|snapshot| self.put_into_force(snapshot))
+    }
+
+    /// Compiles `rows` without applying them.
+    ///
+    /// # Errors
+    /// Rows that cannot be applied.
+    pub fn compile(&self, rows: Rows) -> Result<Arc<Snapshot>, CompileError> {
         match self {
-            Plane::Running(plane) => plane.publish(rows),
-            Plane::Stopped => Snapshot::compile(rows, 1, None).map(drop),
+            Plane::Running(plane) => plane.compile(rows),
+            Plane::Stopped => Snapshot::compile(rows, 1, None).map(Arc::new),
+        }
+    }
+
+    /// Applies what [`Plane::compile`] has just returned; while nothing runs, nothing.
+    pub fn put_into_force(&mut self, snapshot: Arc<Snapshot>) {
+        if let Plane::Running(plane) = self {
+            plane.put_into_force(snapshot);
         }
     }
 

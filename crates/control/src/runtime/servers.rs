@@ -23,7 +23,6 @@ use crate::monitor::plan::{Address, Target, targets};
 use crate::monitor::rds_topology::BlueGreen;
 use crate::monitor::settings::MonitorSettings;
 use crate::monitor::{Monitor, Monitoring, replication_lag};
-use crate::schema::Module;
 use crate::variables::Values;
 
 /// What is known about servers, and where they are.
@@ -78,10 +77,10 @@ impl Servers {
         }
     }
 
-    /// The rows to run in place of `rows`, of which `module` is loaded, and where servers then are.
+    /// The rows to run in place of `rows`, which have other servers or not, and where servers then are.
     pub fn placed(
         &mut self,
-        module: Module,
+        has_servers: bool,
         rows: &Rows,
         before: &MonitorSettings,
         settings: &MonitorSettings,
@@ -90,7 +89,7 @@ impl Servers {
             self.known.forget_health();
             self.health.forget();
             self.lags.clear();
-        } else if module == Module::MysqlServers {
+        } else if has_servers {
             let found = self.known.readers.rows(rows);
             let servers = self.known.seats.with_found(&[rows.servers.as_slice(), &found].concat(), rows);
             let targets = targets(&servers, rows);
@@ -106,8 +105,7 @@ impl Servers {
             self.said_zones = Arc::new(self.known.said_zones());
             self.changes.retain(|(address, _), _| is_known(address));
         }
-        let is_outdated =
-            module == Module::MysqlServers || before.writer_is_also_reader != settings.writer_is_also_reader;
+        let is_outdated = has_servers || before.writer_is_also_reader != settings.writer_is_also_reader;
         let mut placement = if is_outdated { self.place(rows, settings) } else { self.placement.clone() };
         let is_checked = settings.enabled && self.monitor.is_some();
         if is_checked || !self.known.seats.is_empty() {

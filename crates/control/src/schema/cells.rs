@@ -1,6 +1,7 @@
-//! Cells of the statistics tables.
+//! Cells of the statistics tables, and cells of all tables as JSON.
 
 use rusqlite::types::Value;
+use serde_json::{Value as Json, json};
 
 /// A row of a statistics table.
 pub type Row = Vec<Value>;
@@ -28,4 +29,31 @@ pub fn optional_text(value: Option<String>) -> Value {
 /// The hash of a digest text.
 pub fn digest(hash: u64) -> Value {
     text(format!("0x{hash:016X}"))
+}
+
+/// A cell as JSON, for [`from_json`]: bytes are an array within an array.
+pub fn to_json(cell: &Value) -> Json {
+    match cell {
+        Value::Null => Json::Null,
+        Value::Integer(integer) => json!(integer),
+        Value::Real(real) => json!(real),
+        Value::Text(text) => json!(text),
+        Value::Blob(bytes) => json!([bytes]),
+    }
+}
+
+/// The cell that [`to_json`] wrote; NULL if it is none.
+pub fn from_json(cell: &Json) -> Value {
+    match cell {
+        Json::String(text) => Value::Text(text.clone()),
+        Json::Number(number) => match number.as_i64() {
+            Some(integer) => Value::Integer(integer),
+            None => Value::Real(number.as_f64().unwrap_or(0.0)),
+        },
+        Json::Array(blob) => {
+            let bytes = blob.first().and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+            Value::Blob(bytes.iter().filter_map(|byte| u8::try_from(byte.as_u64()?).ok()).collect())
+        }
+        _ => Value::Null,
+    }
 }

@@ -317,6 +317,28 @@ pub static TABLES: &[Table] = &[
         definition: filled::SCHEDULER_RUNS,
     },
     Table {
+        name: "narrows_config_history",
+        places: DISK_ONLY,
+        doc: "The versions of the configuration: who has made each, how, and what is different. It cannot be changed. (Not in ProxySQL.)",
+        definition: &[
+            "version INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL",
+            "epoch INT NOT NULL",
+            "username VARCHAR NOT NULL",
+            "client VARCHAR NOT NULL",
+            "source VARCHAR NOT NULL",
+            "command VARCHAR NOT NULL",
+            "comment VARCHAR NOT NULL",
+            "changes VARCHAR NOT NULL",
+            "checksum VARCHAR NOT NULL",
+        ],
+    },
+    Table {
+        name: "narrows_config_documents",
+        places: DISK_ONLY,
+        doc: "What the versions hold, as JSON that is compressed with zstd, by checksum. It cannot be changed. (Not in ProxySQL.)",
+        definition: &["checksum VARCHAR PRIMARY KEY NOT NULL", "document BLOB NOT NULL"],
+    },
+    Table {
         name: "global_settings",
         places: DISK_ONLY,
         doc: "Settings of this node that belong to no module: its `uuid`.",

@@ -13,6 +13,7 @@ mod table;
 pub mod traffic;
 
 use rusqlite::Connection;
+use rusqlite::types::Value;
 
 use crate::effect::Effect;
 pub use layout::{copy_rows, exists, listed};
@@ -75,6 +76,20 @@ pub fn key(name: &str) -> Vec<&'static str> {
         Some(names) => names.split(", ").collect(),
         None => of_column.filter_map(|line| line.split(' ').next()).collect(),
     }
+}
+
+/// The defaults of the columns of a configuration table, in order; NULL for a column without one.
+pub fn defaults(name: &str) -> Vec<Value> {
+    let default = |line: &str| -> Option<Value> {
+        let (_, written) = line.split_once(" DEFAULT ")?;
+        Some(match written.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+            Some(text) => Value::Text(text.to_owned()),
+            None => Value::Integer(written.parse().ok()?),
+        })
+    };
+    let table = configuration_table(name);
+    let lines = table.into_iter().flat_map(Table::column_lines);
+    lines.map(|(_, line)| default(line).unwrap_or(Value::Null)).collect()
 }
 
 /// Creates every table that `database` lacks, and adds columns that its tables lack. Returns what was done to tables that

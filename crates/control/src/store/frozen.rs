@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use narrows_proxy::snapshot::Rows;
-use rusqlite::types::Value;
 use serde_json::{Value as Json, json};
 
 use super::Store;
@@ -16,6 +15,7 @@ use super::reading::{self, Cells};
 use super::running::{Load, Running, server_cells};
 use crate::holds::Holds;
 use crate::monitor::placement::Known;
+use crate::schema::cells::{from_json, to_json};
 use crate::schema::{MODULES, Module};
 use crate::variables::{self, Values, Variable};
 
@@ -23,6 +23,8 @@ use crate::variables::{self, Values, Variable};
 #[derive(Debug)]
 pub struct Frozen {
     pub(super) running: Running,
+    /// Its version; 0 if that is not known.
+    pub(super) version: i64,
     known: Known,
     holds: Holds,
 }
@@ -82,6 +84,7 @@ impl Store {
             "variables": self.running.variables.iter().map(value).collect::<serde_json::Map<_, _>>(),
             "tables": self.running.tables.iter().map(table).collect::<serde_json::Map<_, _>>(),
             "loads": self.running.loads.iter().map(load).collect::<serde_json::Map<_, _>>(),
+            "version": self.current.version,
             "servers": known.to_json(),
             "holds": holds.to_json(),
         });
@@ -112,6 +115,7 @@ impl Frozen {
         running.loads = loads(part("loads")?);
         Ok(Frozen {
             running,
+            version: frozen["version"].as_i64().unwrap_or(0),
             known: Known::from_json(&frozen["servers"]),
             holds: Holds::from_json(&frozen["holds"]),
         })
@@ -166,29 +170,7 @@ fn loads(written: &serde_json::Map<String, Json>) -> BTreeMap<&'static str, Load
     names.filter_map(load).collect()
 }
 
-fn to_json(cell: &Value) -> Json {
-    match cell {
-        Value::Null => Json::Null,
-        Value::Integer(integer) => json!(integer),
-        Value::Real(real) => json!(real),
-        Value::Text(text) => json!(text),
-        Value::Blob(bytes) => json!([bytes]),
-    }
-}
-
 fn cells(table: &Json) -> Cells {
-    let cell = |cell: &Json| match cell {
-        Json::String(text) => Value::Text(text.clone()),
-        Json::Number(number) => match number.as_i64() {
-            Some(integer) => Value::Integer(integer),
-            None => Value::Real(number.as_f64().unwrap_or(0.0)),
-        },
-        Json::Array(blob) => {
-            let bytes = blob.first().and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
-            Value::Blob(bytes.iter().filter_map(|byte| u8::try_from(byte.as_u64()?).ok()).collect())
-        }
-        _ => Value::Null,
-    };
-    let row = |row: &Json| row.as_array().map(|row| row.iter().map(cell).collect()).unwrap_or_default();
+    let row = |row: &Json| row.as_array().map(|row| row.iter().map(from_json).collect()).unwrap_or_default();
     table.as_array().map(|rows| rows.iter().map(row).collect()).unwrap_or_default()
 }

@@ -51,7 +51,7 @@ fn a_store_beside_what_runs_shows_it_and_has_memory_from_disk() {
         store.copy(Module::MysqlServers, Layer::Memory, Layer::Disk).unwrap();
         let insert = "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'loaded')";
         store.sql(insert).unwrap();
-        let candidate = store.candidate(Module::MysqlServers).unwrap();
+        let candidate = store.candidate(&[Module::MysqlServers]).unwrap();
         store.accept(candidate).unwrap();
         Frozen::read(&store.freeze(&Known::default(), &Holds::default())).unwrap()
     };

@@ -333,8 +333,19 @@ fn is_allowed(context: &AuthContext<'_>) -> bool {
         CreateTempTable { .. } | CreateTempView { .. } | CreateTempIndex { .. } => false,
         CreateIndex { .. } | DropIndex { .. } => context.database_name == Some("main"),
         CreateView { view_name } | DropView { view_name } => own(view_name),
+        Insert { table_name } | Delete { table_name } | Update { table_name, .. } => {
+            !is_unchangeable(table_name)
+        }
         _ => true,
     }
+}
+
+/// Tables that only Narrows itself changes: a history that can be changed proves nothing.
+const UNCHANGEABLE: &[&str] = &["narrows_config_history", "narrows_config_documents"];
+
+/// Whether only Narrows itself changes a table.
+pub fn is_unchangeable(table: &str) -> bool {
+    UNCHANGEABLE.iter().any(|name| name.eq_ignore_ascii_case(table))
 }
 
 fn is_question(name: &str, argument: Option<&str>) -> bool {

@@ -144,7 +144,7 @@ impl ImportReport {
         store.remarked.clear();
         store.phase = Phase::Starting;
         for module in MODULES {
-            let candidate = store.candidate(module)?;
+            let candidate = store.candidate(&[module])?;
             // Of a file it is known already, with the place.
             let is_said = |warning: &&Warning| is_of_file && warning.code == UNKNOWN;
             candidate.warnings.iter().filter(|it| !is_said(it)).for_each(|warning| self.warning(warning));

@@ -125,7 +125,7 @@ fn modules_move_between_layers_as_a_whole() {
     let servers = Module::MysqlServers;
     assert_eq!(store.copy(servers, Layer::Memory, Layer::Disk), Ok(Answer::done(0)));
     assert_eq!(counts(&mut store), [1, 1, 0]);
-    let candidate = store.candidate(servers).unwrap();
+    let candidate = store.candidate(&[servers]).unwrap();
     assert_eq!((candidate.rows.servers.len(), candidate.rows.replication_hostgroups.len()), (1, 1));
     assert_eq!(counts(&mut store), [1, 1, 0], "nothing runs before it is accepted");
     assert_eq!(store.accept(candidate), Ok(Answer::done(0)));
@@ -401,7 +401,7 @@ fn what_is_written_as_a_file_is_read_as_what_it_was() {
         store.sql(text).unwrap();
     }
     for module in MODULES {
-        let candidate = store.candidate(module).unwrap();
+        let candidate = store.candidate(&[module]).unwrap();
         store.accept(candidate).unwrap();
     }
     // Two accounts in memory, one in a file.

@@ -9,8 +9,8 @@ use rusqlite::types::Value;
 
 use super::Store;
 use super::answer::{Answer, Refusal, Warning};
-use super::reading::{self, Cells};
-use super::variables::PutBack;
+use super::reading::{self, Cells, ROW_LEFT_OUT};
+use super::variables::{PUT_BACK, PutBack, UNKNOWN};
 use crate::schema;
 use crate::schema::Database;
 use crate::schema::{Layer, Module};
@@ -25,15 +25,31 @@ pub struct Candidate {
     pub variables: Values,
     /// What was left out or reset.
     pub warnings: Vec<Warning>,
-    module: Module,
+    /// How much of the modules is loaded.
+    pub(super) loaded: Loaded,
+    modules: Vec<Module>,
     tables: Vec<(&'static str, Cells)>,
     put_back: Vec<PutBack>,
 }
 
+/// How much of its modules a candidate loads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Loaded {
+    /// All of them.
+    Whole,
+    /// Only the account of that name.
+    User(String),
+}
+
 impl Candidate {
-    /// The module of the candidate.
-    pub fn module(&self) -> Module {
-        self.module
+    /// The modules that it loads.
+    pub fn modules(&self) -> &[Module] {
+        &self.modules
+    }
+
+    /// The warnings about rows and values that it leaves out.
+    pub fn left_out(&self) -> impl Iterator<Item = &Warning> {
+        self.warnings.iter().filter(|warning| matches!(warning.code, ROW_LEFT_OUT | PUT_BACK | UNKNOWN))
     }
 }
 
@@ -43,6 +59,7 @@ impl Store {
     /// # Errors
     /// Layers between which nothing can be moved; a file that cannot be read or written.
     pub fn copy(&mut self, module: Module, from: Layer, to: Layer) -> Result<Answer, Refusal> {
+        self.drift = None;
         match (from, to) {
             (Layer::Disk, Layer::Memory) | (Layer::Memory, Layer::Disk) => {
                 let transaction = self.all.open()?.transaction()?;
@@ -78,30 +95,33 @@ impl Store {
         Ok(Answer::done(0))
     }
 
-    /// The configuration that would run if `module` were loaded from memory.
+    /// The configuration that would run if `modules` were loaded from memory.
     ///
     /// # Errors
     /// SQLite's error.
-    pub fn candidate(&mut self, module: Module) -> Result<Candidate, Refusal> {
-        let mut rows = self.running.rows.clone();
-        let mut variables = self.running.variables.clone();
+    pub fn candidate(&mut self, modules: &[Module]) -> Result<Candidate, Refusal> {
         let phase = self.phase;
-        let connection = self.all.open()?;
-        let read = reading::read(&|table| reading::in_memory(connection, table), module, &mut rows)?;
         let mut candidate = Candidate {
-            rows,
-            variables: variables.clone(),
-            warnings: read.warnings,
-            module,
-            tables: read.tables,
+            rows: self.running.rows.clone(),
+            variables: self.running.variables.clone(),
+            warnings: Vec::new(),
+            loaded: Loaded::Whole,
+            modules: modules.to_vec(),
+            tables: Vec::new(),
             put_back: Vec::new(),
         };
-        if let Some(prefix) = module.prefix() {
-            let adopted = super::variables::adopt(connection, prefix, &mut variables, phase)?;
-            candidate.rows.variables = variables.for_data_plane();
-            candidate.variables = variables;
-            candidate.warnings.extend(adopted.warnings);
-            candidate.put_back = adopted.put_back;
+        let connection = self.all.open()?;
+        for module in modules {
+            let source = |table: &str| reading::in_memory(connection, table);
+            let read = reading::read(&source, *module, &mut candidate.rows)?;
+            candidate.warnings.extend(read.warnings);
+            candidate.tables.extend(read.tables);
+            if let Some(prefix) = module.prefix() {
+                let adopted = super::variables::adopt(connection, prefix, &mut candidate.variables, phase)?;
+                candidate.rows.variables = candidate.variables.for_data_plane();
+                candidate.warnings.extend(adopted.warnings);
+                candidate.put_back.extend(adopted.put_back);
+            }
         }
         Ok(candidate)
     }
@@ -112,7 +132,7 @@ impl Store {
     /// # Errors
     /// SQLite's error.
     pub fn candidate_user(&mut self, name: &str) -> Result<Candidate, Refusal> {
-        let mut candidate = self.candidate(Module::MysqlUsers)?;
+        let mut candidate = self.candidate(&[Module::MysqlUsers])?;
         let users = std::mem::replace(&mut candidate.rows.users, self.running.rows.users.clone());
         candidate.rows.users.retain(|user| user.username != name);
         candidate.rows.users.extend(users.into_iter().filter(|user| user.username == name));
@@ -123,6 +143,7 @@ impl Store {
             cells.extend(read.drain(..).filter(is_named));
             std::mem::swap(read, &mut cells);
         }
+        candidate.loaded = Loaded::User(name.to_owned());
         candidate.warnings.retain(|warning| warning.message.contains(&format!("'{name}'")));
         Ok(candidate)
     }
@@ -132,19 +153,21 @@ impl Store {
     /// # Errors
     /// SQLite's error.
     pub fn accept(&mut self, candidate: Candidate) -> Result<Answer, Refusal> {
-        let Candidate { rows, variables, warnings, module, tables, put_back } = candidate;
-        if let Some(prefix) = module.prefix() {
-            let connection = self.all.open()?;
-            super::variables::put_back(connection, &put_back)?;
+        let Candidate { rows, variables, warnings, modules, tables, put_back, .. } = candidate;
+        let connection = self.all.open()?;
+        super::variables::put_back(connection, &put_back)?;
+        for prefix in modules.iter().filter_map(|module| module.prefix()) {
             super::variables::add_missing(connection, prefix, &variables)?;
         }
         self.running.rows = rows;
         self.running.variables = variables;
         self.running.tables.extend(tables);
-        if module == Module::AdminVariables {
+        if modules.contains(&Module::AdminVariables) {
             self.follow_admin_variables();
         }
-        self.note_checksums(module)?;
+        for module in modules {
+            self.note_checksums(module)?;
+        }
         Ok(Answer::Done { affected: 0, info: String::new(), warnings })
     }
 }

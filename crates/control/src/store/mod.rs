@@ -14,6 +14,7 @@ mod config_text;
 mod differs;
 mod events;
 mod execute;
+mod file_document;
 mod frozen;
 mod functions;
 mod guard;
@@ -32,9 +33,11 @@ mod source;
 mod takeover;
 mod toml_text;
 mod variables;
+mod versions;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use rusqlite::types::Value;
 
@@ -57,6 +60,7 @@ use running::Running;
 pub use snapshot::Snapshot;
 pub use source::{MOST_BYTES, SourceError, SourceTable, SourceTables, holds_settings, imported_tables};
 pub use toml_text::quoted as toml_string;
+pub use versions::{Changed, Drift, VersionRow};
 
 /// The role of the user who sends a statement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -81,6 +85,10 @@ pub struct Store {
     /// The configuration file, if there is one.
     file: Option<PathBuf>,
     uuid: String,
+    /// The version of the configuration that runs.
+    current: versions::Current,
+    /// What differs between the layers; `None`: something may have changed since it was found out.
+    drift: Option<Arc<versions::Drift>>,
     remarks: Vec<String>,
     /// The remarks already reported, without positions in a file; only used while the store is opened.
     remarked: HashSet<String>,
@@ -92,7 +100,12 @@ impl Store {
     /// # Errors
     /// SQLite's error, a forbidden statement, or one that takes too long or too much memory.
     pub fn sql(&mut self, text: &str) -> Result<Answer, Refusal> {
-        self.all.run(text, self.access)
+        let before = self.all.connection.total_changes();
+        let answer = self.all.run(text, self.access);
+        if self.all.connection.total_changes() != before {
+            self.drift = None;
+        }
+        answer
     }
 
     /// Whether SQLite accepts one SQL statement of a full user, without executing it.

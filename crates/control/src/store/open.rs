@@ -19,6 +19,7 @@ use super::layers::copy_between;
 use super::running::Running;
 use super::source::{SourceError, SourceTables};
 use super::takeover::{self, TakenOver};
+use super::versions::Current;
 use super::{Frozen, Store, config_file, variables};
 use crate::config::diagnostic::{Diagnostic, Problem};
 use crate::config::{charset, parse};
@@ -184,7 +185,7 @@ impl Store {
             store.remarks.extend(differences);
         }
         for module in MODULES {
-            let candidate = store.candidate(module)?;
+            let candidate = store.candidate(&[module])?;
             candidate.warnings.iter().for_each(|warning| store.remark_once(warning.message.clone()));
             store.accept(candidate)?;
         }
@@ -193,6 +194,9 @@ impl Store {
             store.remark_once(finding);
         }
         store.remark_on_passwords();
+        if let Err(refusal) = store.begin_versions() {
+            store.remarks.push(format!("this version of the configuration was not recorded: {refusal}"));
+        }
         store.remarked = HashSet::new();
         store.phase = variables::Phase::Serving;
         Ok(store)
@@ -217,6 +221,11 @@ impl Store {
         store.phase = variables::Phase::Serving;
         store.follow_admin_variables();
         store.remark_on_passwords();
+        if let Err(refusal) = store.resume_versions(frozen.version) {
+            store
+                .remarks
+                .push(format!("the versions of the configuration cannot be read or recorded: {refusal}"));
+        }
         Ok(store)
     }
 
@@ -300,6 +309,8 @@ impl Store {
             urgency,
             access: Access::ReadWrite,
             running: Running::default(),
+            current: Current::default(),
+            drift: None,
             phase: variables::Phase::Starting,
             file: None,
             uuid: String::new(),

@@ -17,6 +17,7 @@ use super::{Store, functions, layers};
 use crate::schema::Database;
 use crate::schema::{MODULES, Module};
 use crate::variables::Values;
+use crate::versions::ConfigDocument;
 
 /// The running configuration.
 #[derive(Debug, Default, Clone)]
@@ -29,6 +30,20 @@ pub(super) struct Running {
     pub tables: BTreeMap<&'static str, Cells>,
     /// How many times modules were loaded, when, and their checksums.
     pub loads: BTreeMap<&'static str, Load>,
+}
+
+impl Running {
+    /// What runs, without the rows that do not.
+    pub fn document(&self) -> ConfigDocument {
+        let mut document = ConfigDocument::default();
+        for (table, rows) in &self.tables {
+            document.put_table(table, rows.clone());
+        }
+        for (variable, value) in self.variables.iter() {
+            document.put_variable(variable.name, value.to_string());
+        }
+        document
+    }
 }
 
 /// The last load of a module.

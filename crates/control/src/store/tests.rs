@@ -40,7 +40,7 @@ impl Fixture {
 
     /// Loads a module from memory to runtime; returns the warnings.
     pub fn load(&mut self, module: Module) -> Vec<String> {
-        let candidate = self.store.candidate(module).unwrap();
+        let candidate = self.store.candidate(&[module]).unwrap();
         let Answer::Done { warnings, .. } = self.store.accept(candidate).unwrap() else { panic!("rows") };
         warnings.into_iter().map(|warning| warning.message).collect()
     }

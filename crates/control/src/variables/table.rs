@@ -214,6 +214,10 @@ static ROWS: &[Variable] = &[
     integer("admin-cluster_proxysql_servers_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's proxysql_servers different before they are copied; 0: never."),
     flag("admin-cluster_proxysql_servers_save_to_disk", Essential, true, "Whether proxysql_servers copied from another node are also saved to disk."),
     text("admin-cluster_username", Essential, Form::Any, "", "Account used on the other nodes' admin interfaces; empty: the configuration is not shared."),
+    integer("admin-config_history_days", Useful, 365, 1, 36_500, "Days for which versions of the configuration are kept in narrows_config_history. (Not in ProxySQL.)")
+        .read_by_name(),
+    integer("admin-config_history_versions", Useful, 200, 1, 100_000, "Most versions of the configuration that are kept in narrows_config_history. (Not in ProxySQL.)")
+        .read_by_name(),
     integer("admin-coredump_generation_interval_ms", Obscure, 30_000, 0, 2_147_483_646, "Milliseconds that must pass between two core dumps on demand.")
         .needless("no core files are written, as passwords and keys would be in them"),
     integer("admin-coredump_generation_threshold", Obscure, 10, 1, 500, "Most core dumps on demand.")

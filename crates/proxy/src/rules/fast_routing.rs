@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::rows::{FastRoutingRow, HostgroupId};
 
 /// The table, by user and then by schema.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct FastRouting {
     users: HashMap<Box<str>, Schemas>,
     rows: usize,

@@ -22,7 +22,7 @@ mod rule;
 mod screen;
 mod walk;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::rows::FastRoutingRow;
@@ -118,6 +118,13 @@ impl RuleSet {
         }
         set.rules = rules;
         Ok(set)
+    }
+
+    /// The same set without the rules of these ids; without all rules if the others cannot be used alone.
+    pub(crate) fn without(&self, ids: &HashSet<i64>) -> RuleSet {
+        let rows: Vec<RuleRow> = self.rows().filter(|row| !ids.contains(&row.rule_id)).cloned().collect();
+        let compiled = RuleSet::compile(&rows, &[], self.iterations).unwrap_or_default();
+        RuleSet { fast_routing: self.fast_routing.clone(), ..compiled }
     }
 
     /// Whether the set was compiled from exactly these rows.

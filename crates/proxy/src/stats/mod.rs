@@ -4,6 +4,7 @@
 //! worker copies its figures, a limited part at a time, and the requesting thread merges them. Nothing on the path of a
 //! statement is locked or shared.
 
+mod forecast;
 mod gauges;
 mod heap;
 mod holds;
@@ -20,6 +21,7 @@ pub use crate::figures::{
     RuleLine, Running, SHOWN_TEXT, ServerFailure, ServerGtids, ServerLine, ServerTiming, Take, Tally,
     UserLine, WaitingLine,
 };
+pub use forecast::{Fate, Forecast, forecast};
 pub use heap::{Trimmer, bound_what_is_kept};
 pub use narrows_sql::KillKind;
 pub use observer::{Observer, wait};

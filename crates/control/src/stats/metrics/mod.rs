@@ -15,12 +15,13 @@ use narrows_proxy::stats::{Take, wait};
 
 use super::sources::Sources;
 use super::{global, memory, scheduler};
+use crate::store::Drift;
 use crate::variables::{VERSION, Value};
 use page::MetricKind::Gauge;
 use page::Page;
 
-/// All metrics in the text format of Prometheus.
-pub fn text(sources: &Sources<'_>) -> String {
+/// All metrics in the text format of Prometheus. `drift`: `None` if the database does not answer.
+pub fn text(sources: &Sources<'_>, drift: Option<&Drift>) -> String {
     let mut page = Page::new(most_series(sources));
     page.single("proxysql_up", Gauge, "Always 1.", 1);
     let labels = [("version", VERSION), ("version_comment", "Narrows")];
@@ -28,7 +29,7 @@ pub fn text(sources: &Sources<'_>) -> String {
     let paused = sources.runtime.listening() == Some(Listening::Paused);
     let help = "Whether PROXYSQL PAUSE is in force.";
     page.single("proxysql_mysql_listener_paused", Gauge, help, u8::from(paused));
-    own::write_configuration(&mut page, sources);
+    own::write_configuration(&mut page, sources, drift);
     own::write_monitor(&mut page, sources);
     own::write_traces(&mut page, sources.runtime.query_log().traces());
     own::write_nodes(&mut page, sources);

@@ -9,6 +9,7 @@ use super::page::MetricKind::{Counter, Gauge};
 use super::page::Page;
 use super::servers::address;
 use crate::stats::sources::Sources;
+use crate::store::Drift;
 
 /// Writes what the workers count.
 pub fn write_counters(page: &mut Page, counters: &Counters) {
@@ -108,7 +109,7 @@ pub fn write_traces(page: &mut Page, figures: &TraceFigures) {
 }
 
 /// Writes which configuration runs.
-pub fn write_configuration(page: &mut Page, sources: &Sources<'_>) {
+pub fn write_configuration(page: &mut Page, sources: &Sources<'_>, drift: Option<&Drift>) {
     let loads = sources.store.loads();
     let help = "How many times a part of the configuration was loaded.";
     let mut metric = page.metric("narrows_config_version", Gauge, help);
@@ -119,6 +120,14 @@ pub fn write_configuration(page: &mut Page, sources: &Sources<'_>) {
     let mut metric = page.metric("narrows_config_loaded_timestamp_seconds", Gauge, help);
     for (module, _, epoch) in &loads {
         metric.value(&[("module", module)], epoch);
+    }
+    let help = "The version of the configuration that runs; 0 if it could not be recorded.";
+    page.single("narrows_config_history_version", Gauge, help, sources.store.version());
+    let help = "Rows and variables in memory that were not loaded, and that run and were not saved.";
+    if let Some(drift) = drift {
+        let mut metric = page.metric("narrows_config_drift_rows", Gauge, help);
+        metric.value(&[("drift", "not loaded")], drift.not_loaded.len());
+        metric.value(&[("drift", "not saved")], drift.not_saved.len());
     }
     let help = "When a certificate in use expires, in seconds since 1970.";
     let mut metric = page.metric("narrows_tls_certificate_expiry_timestamp_seconds", Gauge, help);

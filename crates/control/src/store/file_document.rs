@@ -1,0 +1,52 @@
+//! A configuration file as a document: the tables and variables that it has, and no others.
+
+use std::path::Path;
+
+use super::Store;
+use super::config_file::merge_all;
+use super::open::{OpenError, Place};
+use crate::config::tree::{Document as FileTree, Entry, NodeValue};
+use crate::config::{parse, tables};
+use crate::config_file;
+use crate::schema::{Database, MODULES, Module};
+use crate::versions::ConfigDocument;
+
+impl Store {
+    /// What the configuration file `path` says. A section that is not there, or is empty, leaves its rows to the
+    /// administrators.
+    ///
+    /// # Errors
+    /// A file that cannot be started with; rows that do not fit.
+    pub fn document_of_file(path: &Path) -> Result<ConfigDocument, OpenError> {
+        config_file::load(path).map_err(OpenError::File)?;
+        let tree = parse::document(path).map_err(OpenError::File)?;
+        let mut store = Store::connect(Place::Memory)?;
+        let merged = merge_all(&store.all.connection, &tree)?;
+        if let Some(warning) = merged.warnings.first() {
+            return Err(OpenError::Refused(super::Refusal::admin(&warning.message)));
+        }
+        let whole = store.document(Database::Main)?;
+        let mut part = ConfigDocument::default();
+        for table in MODULES.into_iter().filter(|module| module.prefix().is_none()).flat_map(Module::tables) {
+            if has_rows(&tree, table) {
+                part.put_table(table, whole.rows(table).to_vec());
+            }
+        }
+        // Memory has only the variables of the file.
+        for (name, text) in whole.variables() {
+            part.put_variable(name, text.to_owned());
+        }
+        Ok(part)
+    }
+}
+
+/// Whether a file has rows of a table.
+fn has_rows(tree: &FileTree, table: &str) -> bool {
+    let stored = tables::SECTIONS_STORED_ONLY.iter().find(|(_, of)| *of == table);
+    let section = stored.map_or(table, |(section, _)| *section);
+    let is_of_table = |entry: &Entry| match &entry.node.value {
+        NodeValue::List(rows) => entry.name == section && !rows.is_empty(),
+        _ => false,
+    };
+    tree.root.iter().any(is_of_table)
+}

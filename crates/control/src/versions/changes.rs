@@ -1,0 +1,239 @@
+//! How two configurations differ, row by row and column by column.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use rusqlite::types::Value;
+
+use super::document::{ConfigDocument, key_places};
+use crate::schema;
+
+/// What has become of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeKind {
+    /// It was not there before.
+    Added,
+    /// It is not there any more.
+    Removed,
+    /// It has other values.
+    Altered,
+}
+
+/// One row, or one variable, that differs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowChange {
+    /// The table; `global_variables` for a variable.
+    pub table: &'static str,
+    /// The key of the row as operators write it; the name of a variable.
+    pub key: String,
+    /// What has become of it.
+    pub kind: ChangeKind,
+    /// The columns that differ: name, value before, value after; `None` for NULL, and for a row that is not there. A row
+    /// that was added or removed has those that are not the default. Secrets are not shown.
+    pub columns: Vec<(&'static str, Option<String>, Option<String>)>,
+}
+
+impl ChangeKind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            ChangeKind::Added => "added",
+            ChangeKind::Removed => "removed",
+            ChangeKind::Altered => "altered",
+        }
+    }
+}
+
+/// What is different in `after`, by table and key.
+pub fn changes(before: &ConfigDocument, after: &ConfigDocument) -> Vec<RowChange> {
+    let mut found = Vec::new();
+    let all: BTreeMap<&'static str, ()> =
+        before.tables().chain(after.tables()).map(|(table, _)| (table, ())).collect();
+    for table in all.into_keys() {
+        of_table(table, before.rows(table), after.rows(table), &mut found);
+    }
+    of_variables(before, after, &mut found);
+    found
+}
+
+fn of_table(table: &'static str, before: &[Vec<Value>], after: &[Vec<Value>], found: &mut Vec<RowChange>) {
+    let places = key_places(table);
+    let by_key = |rows: &[Vec<Value>]| -> BTreeMap<String, Vec<Value>> {
+        rows.iter().map(|row| (key(table, &places, row), row.clone())).collect()
+    };
+    let (before, after) = (by_key(before), by_key(after));
+    let defaults = schema::defaults(table);
+    let columns = |one: &[Value], other: &[Value], has: [bool; 2]| {
+        let names = schema::columns(table);
+        let pairs = names.into_iter().zip(one.iter().zip(other)).enumerate();
+        let differs = pairs.filter(|(place, (_, (one, other)))| !places.contains(place) && one != other);
+        differs
+            .map(|(_, (name, (one, other)))| {
+                let shown = |cell, is_there: bool| is_there.then(|| shown(table, name, cell)).flatten();
+                (name, shown(one, has[0]), shown(other, has[1]))
+            })
+            .collect()
+    };
+    for (key, row) in &before {
+        let (kind, columns) = match after.get(key) {
+            None => (ChangeKind::Removed, columns(row, &defaults, [true, false])),
+            Some(now) if now != row => (ChangeKind::Altered, columns(row, now, [true, true])),
+            Some(_) => continue,
+        };
+        found.push(RowChange { table, key: key.clone(), kind, columns });
+    }
+    for (key, row) in after.iter().filter(|(key, _)| !before.contains_key(*key)) {
+        let columns = columns(&defaults, row, [false, true]);
+        found.push(RowChange { table, key: key.clone(), kind: ChangeKind::Added, columns });
+    }
+}
+
+fn of_variables(before: &ConfigDocument, after: &ConfigDocument, found: &mut Vec<RowChange>) {
+    let [before, after]: [BTreeMap<&str, &str>; 2] =
+        [before, after].map(|document| document.variables().collect());
+    let names: BTreeMap<&str, ()> = before.keys().chain(after.keys()).map(|name| (*name, ())).collect();
+    for name in names.into_keys() {
+        let (one, other) = (before.get(name), after.get(name));
+        if one == other {
+            continue;
+        }
+        let kind = match (one, other) {
+            (None, _) => ChangeKind::Added,
+            (_, None) => ChangeKind::Removed,
+            _ => ChangeKind::Altered,
+        };
+        let shown = |text: Option<&&str>| {
+            text.map(|text| if is_secret_variable(name) { SECRET.to_owned() } else { (*text).to_owned() })
+        };
+        let columns = vec![("variable_value", shown(one), shown(other))];
+        found.push(RowChange { table: "global_variables", key: name.to_owned(), kind, columns });
+    }
+}
+
+fn key(table: &str, places: &[usize], row: &[Value]) -> String {
+    let columns = schema::columns(table);
+    let cell = |place: &usize| {
+        let value = match row.get(*place)? {
+            Value::Integer(integer) => integer.to_string(),
+            Value::Text(text) => format!("'{text}'"),
+            other => plain(other).unwrap_or_else(|| "NULL".to_owned()),
+        };
+        Some(format!("{}={value}", columns.get(*place)?))
+    };
+    places.iter().filter_map(cell).collect::<Vec<_>>().join(" ")
+}
+
+fn plain(cell: &Value) -> Option<String> {
+    Some(match cell {
+        Value::Null => return None,
+        Value::Integer(integer) => integer.to_string(),
+        Value::Real(real) => real.to_string(),
+        Value::Text(text) => text.clone(),
+        Value::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+    })
+}
+
+/// What stands for a value that may not be shown.
+const SECRET: &str = "***";
+
+fn shown(table: &str, column: &str, cell: &Value) -> Option<String> {
+    let text = plain(cell)?;
+    let is_secret = table == "mysql_users"
+        && (column == "password" || (column == "attributes" && text.contains("additional_password")));
+    Some(if is_secret { SECRET.to_owned() } else { text })
+}
+
+fn is_secret_variable(name: &str) -> bool {
+    name.contains("password") || name.contains("credentials")
+}
+
+/// The changes in one line: how many rows of each table, and the variables by name.
+pub fn summary(changes: &[RowChange]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    let mut rows: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    let (mut variables, mut more) = (Vec::new(), 0_usize);
+    for change in changes {
+        if change.table != "global_variables" {
+            rows.entry(change.table).or_default()[change.kind as usize] += 1;
+        } else if variables.len() < MOST_NAMED {
+            variables.push(variable(change));
+        } else {
+            more += 1;
+        }
+    }
+    for (table, counts) in rows {
+        let kinds = [ChangeKind::Added, ChangeKind::Removed, ChangeKind::Altered];
+        let counts = kinds.map(|kind| (counts[kind as usize], kind.name()));
+        let counts = counts.iter().filter(|(rows, _)| *rows > 0);
+        let counts: Vec<String> = counts.map(|(rows, what)| format!("{rows} {what}")).collect();
+        parts.push(format!("{table} {}", counts.join(", ")));
+    }
+    parts.extend(variables);
+    let mut text = parts.join("; ");
+    if more > 0 {
+        let _ = write!(text, "; {more} more variables");
+    }
+    text
+}
+
+fn variable(change: &RowChange) -> String {
+    let text = |value: &Option<String>| {
+        value.as_ref().map_or("NULL".to_owned(), |value| {
+            let short: String = value.chars().take(LONGEST).collect();
+            format!("'{short}'")
+        })
+    };
+    match change.columns.first() {
+        Some((_, before, after)) => format!("{} {} -> {}", change.key, text(before), text(after)),
+        None => change.key.clone(),
+    }
+}
+
+/// How many variables are named.
+const MOST_NAMED: usize = 10;
+
+/// How many characters of a value are shown.
+const LONGEST: usize = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_come_go_and_change_are_told_and_no_password_is() {
+        let user = |name: &str, password: &str| {
+            let mut row = schema::defaults("mysql_users");
+            row[0] = Value::Text(name.to_owned());
+            row[1] = Value::Text(password.to_owned());
+            row
+        };
+        let (mut before, mut after) = (ConfigDocument::default(), ConfigDocument::default());
+        before.put_table("mysql_users", vec![user("gone", "one"), user("other", "one")]);
+        after.put_table("mysql_users", vec![user("new", "two"), user("other", "two")]);
+        before.put_variable("mysql-monitor_password", "one".to_owned());
+        after.put_variable("mysql-monitor_password", "two".to_owned());
+        before.put_variable("mysql-threads", "1".to_owned());
+        after.put_variable("mysql-threads", "2".to_owned());
+        let found = changes(&before, &after);
+        let told: Vec<(&str, ChangeKind)> = found.iter().map(|it| (it.key.as_str(), it.kind)).collect();
+        assert_eq!(
+            told,
+            [
+                ("username='gone' backend=1", ChangeKind::Removed),
+                ("username='other' backend=1", ChangeKind::Altered),
+                ("username='new' backend=1", ChangeKind::Added),
+                ("mysql-monitor_password", ChangeKind::Altered),
+                ("mysql-threads", ChangeKind::Altered),
+            ]
+        );
+        let told = format!("{found:?}");
+        assert!(!told.contains("\"one\"") && !told.contains("\"two\""), "{told}");
+        let secret = || Some("***".to_owned());
+        assert_eq!(found[1].columns, [("password", secret(), secret())]);
+        assert_eq!(
+            summary(&found),
+            "mysql_users 1 added, 1 removed, 1 altered; mysql-monitor_password '***' -> '***'; mysql-threads '1' -> '2'"
+        );
+        assert!(changes(&after, &after).is_empty());
+    }
+}

@@ -1,0 +1,12 @@
+//! Versions of the configuration: what one holds, and how two differ. Nothing here reads or writes a database.
+//!
+//! A version is what operators wrote, also what does not run: inactive accounts and rules, and rows that were left out.
+//! [`crate::store`] records versions, and makes one of them the configuration.
+
+mod changes;
+mod document;
+mod origin;
+
+pub use changes::{ChangeKind, RowChange, changes, summary};
+pub use document::{ConfigDocument, ConfigDocumentError};
+pub use origin::{VersionOrigin, VersionSource};
