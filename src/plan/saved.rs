@@ -24,7 +24,9 @@ impl Saved {
     /// A file that cannot be started with.
     pub fn of_configuration(path: &Path) -> anyhow::Result<Saved> {
         match Store::document_of_file(path) {
-            Ok(document) => Ok(Saved { configuration: document.to_json(), token: None }),
+            Ok(document) => {
+                Ok(Saved { configuration: serde_json::from_slice(&document.to_json())?, token: None })
+            }
             Err(OpenError::File(diagnostics)) => {
                 let lines: Vec<String> = diagnostics.iter().map(ToString::to_string).collect();
                 bail!("{}", lines.join("\n"))

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-use aws_lc_rs::digest::{SHA256, digest};
 use narrows_proxy::snapshot::{Rows, ServerRow, ServerStatus, Snapshot};
 use narrows_proxy::stats::{DigestLine, Forecast, ServerLine, Take, forecast, wait};
 
@@ -13,7 +12,7 @@ use crate::config_file::together::Together;
 use crate::monitor::Monitoring;
 use crate::schema::Database;
 use crate::store::{Answer, Refusal, Store};
-use crate::versions::{ConfigDocument, RowChange, VersionOrigin, changes};
+use crate::versions::{ConfigDocument, RowChange, VersionOrigin, changes, checksum};
 
 /// What another configuration would change.
 #[derive(Debug)]
@@ -49,6 +48,9 @@ pub struct ServerEffect {
 /// The latest plans, which can be applied.
 #[derive(Debug, Default)]
 pub(super) struct Plans(VecDeque<(String, ConfigDocument)>);
+
+/// The length of a token, in characters.
+const TOKEN_LENGTH: usize = 16;
 
 /// How many plans can be applied: the latest ones.
 const MOST_PLANS: usize = 8;
@@ -136,9 +138,10 @@ impl Plans {
 /// Names a plan: what is wanted, and all that it was made from.
 fn token(store: &mut Store, wanted: &ConfigDocument) -> Result<String, Refusal> {
     let (memory, disk) = (store.document(Database::Main)?, store.document(Database::Disk)?);
-    let parts = [wanted, store.current(), &memory, &disk].map(ConfigDocument::checksum).join(" ");
-    let hash = digest(&SHA256, format!("{} {parts}", store.version()).as_bytes());
-    Ok(hash.as_ref().iter().take(8).map(|byte| format!("{byte:02x}")).collect())
+    let current = store.current();
+    let of = |layer: &ConfigDocument| if layer == current { String::new() } else { layer.checksum() };
+    let parts = format!("{} {} {} {}", store.version(), wanted.checksum(), of(&memory), of(&disk));
+    Ok(checksum(parts.as_bytes()).chars().take(TOKEN_LENGTH).collect())
 }
 
 fn moved(before: &Snapshot, after: &Snapshot, digests: &[DigestLine]) -> Vec<Forecast> {

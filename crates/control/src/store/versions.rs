@@ -14,8 +14,8 @@ use super::answer::{Answer, Refusal, Warning};
 use super::layers::{Candidate, Loaded, copy_tables, insert};
 use super::reading::cells_where;
 use super::variables::in_memory;
-use crate::schema::{Database, Layer, MODULES};
-use crate::versions::{ConfigDocument, RowChange, VersionOrigin, VersionSource, changes, summary};
+use crate::schema::{Database, Layer, MODULES, Module};
+use crate::versions::{ConfigDocument, RowChange, VersionOrigin, VersionSource, changes, checksum, summary};
 
 /// The version that runs.
 #[derive(Debug, Clone, Default)]
@@ -85,7 +85,7 @@ impl Store {
     /// # Errors
     /// SQLite's error.
     pub fn document(&mut self, database: Database) -> Result<ConfigDocument, Refusal> {
-        Ok(document_in(self.all.open()?, database)?)
+        Ok(document_in(self.all.open()?, database, &MODULES)?)
     }
 
     /// What is in memory but does not run, and what runs but is not on disk.
@@ -135,7 +135,7 @@ impl Store {
         self.drift = None;
         let (modules, loaded) = (candidate.modules().to_vec(), candidate.loaded.clone());
         let mut answer = self.accept(candidate)?;
-        let in_memory = self.document(Database::Main)?;
+        let in_memory = document_in(self.all.open()?, Database::Main, &modules)?;
         let mut document = self.current.document.clone();
         for module in modules {
             match &loaded {
@@ -238,7 +238,7 @@ impl Store {
             copy_tables(connection, module, Layer::Memory, Layer::Disk)?;
         }
         // Values that cannot be used were reset.
-        let after = document_in(connection, Database::Main)?;
+        let after = document_in(connection, Database::Main, &MODULES)?;
         if after != self.current.document {
             self.current.version = add(connection, &self.current.document, &after, origin, kept)?;
             self.current.document = after;
@@ -249,7 +249,7 @@ impl Store {
     /// Takes up the versions on disk at a start from disk.
     pub(super) fn begin_versions(&mut self) -> Result<(), Refusal> {
         let connection = self.all.open()?;
-        let document = document_in(connection, Database::Main)?;
+        let document = document_in(connection, Database::Main, &MODULES)?;
         let last = last(connection)?;
         let is_known = last.as_ref().is_some_and(|(_, checksum)| *checksum == document.checksum());
         let version = last.as_ref().map_or(0, |(version, _)| *version);
@@ -319,10 +319,14 @@ struct Kept {
     seconds: i64,
 }
 
-/// The contents of memory or of the disk.
-fn document_in(connection: &Connection, database: Database) -> rusqlite::Result<ConfigDocument> {
+/// The contents of modules in memory or on disk.
+fn document_in(
+    connection: &Connection,
+    database: Database,
+    modules: &[Module],
+) -> rusqlite::Result<ConfigDocument> {
     let mut document = ConfigDocument::default();
-    for module in MODULES {
+    for module in modules {
         match module.prefix() {
             Some(prefix) => {
                 for (name, text) in variables_in(connection, database, prefix)? {
@@ -378,9 +382,9 @@ fn add(
     origin: &VersionOrigin,
     kept: Kept,
 ) -> Result<i64, Refusal> {
-    let checksum = after.checksum();
-    let json = after.to_json().to_string();
-    let bytes = zstd::encode_all(json.as_bytes(), COMPRESSION).map_err(Refusal::admin)?;
+    let json = after.to_json();
+    let checksum = checksum(&json);
+    let bytes = zstd::encode_all(json.as_slice(), COMPRESSION).map_err(Refusal::admin)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let now = i64::try_from(now).unwrap_or(i64::MAX);
     let text = |text: &str| text.chars().take(LONGEST).collect::<String>();

@@ -1,11 +1,12 @@
 //! How two configurations differ, row by row and column by column.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use rusqlite::types::Value;
 
-use super::document::{ConfigDocument, key_places};
+use super::document::{ConfigDocument, key_places, sort_key};
 use crate::schema;
 
 /// What has become of a row.
@@ -58,34 +59,47 @@ pub fn changes(before: &ConfigDocument, after: &ConfigDocument) -> Vec<RowChange
 
 fn of_table(table: &'static str, before: &[Vec<Value>], after: &[Vec<Value>], found: &mut Vec<RowChange>) {
     let places = key_places(table);
-    let by_key = |rows: &[Vec<Value>]| -> BTreeMap<String, Vec<Value>> {
-        rows.iter().map(|row| (key(table, &places, row), row.clone())).collect()
+    let mut add = |kind: ChangeKind, rows: [Option<&Vec<Value>>; 2]| {
+        let Some(row) = rows.into_iter().flatten().next() else { return };
+        found.push(RowChange { table, key: key(table, &places, row), kind, columns: columns(table, rows) });
     };
-    let (before, after) = (by_key(before), by_key(after));
-    let defaults = schema::defaults(table);
-    let columns = |one: &[Value], other: &[Value], has: [bool; 2]| {
-        let names = schema::columns(table);
-        let pairs = names.into_iter().zip(one.iter().zip(other)).enumerate();
-        let differs = pairs.filter(|(place, (_, (one, other)))| !places.contains(place) && one != other);
-        differs
-            .map(|(_, (name, (one, other)))| {
-                let shown = |cell, is_there: bool| is_there.then(|| shown(table, name, cell)).flatten();
-                (name, shown(one, has[0]), shown(other, has[1]))
-            })
-            .collect()
-    };
-    for (key, row) in &before {
-        let (kind, columns) = match after.get(key) {
-            None => (ChangeKind::Removed, columns(row, &defaults, [true, false])),
-            Some(now) if now != row => (ChangeKind::Altered, columns(row, now, [true, true])),
-            Some(_) => continue,
+    // Both are sorted by their keys.
+    let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
+    loop {
+        let order = match (before.peek(), after.peek()) {
+            (None, None) => return,
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (Some(one), Some(other)) if one == other => {
+                before.next();
+                after.next();
+                continue;
+            }
+            (Some(one), Some(other)) => sort_key(&places, one).cmp(&sort_key(&places, other)),
         };
-        found.push(RowChange { table, key: key.clone(), kind, columns });
+        match order {
+            Ordering::Less => add(ChangeKind::Removed, [before.next(), None]),
+            Ordering::Greater => add(ChangeKind::Added, [None, after.next()]),
+            Ordering::Equal => add(ChangeKind::Altered, [before.next(), after.next()]),
+        }
     }
-    for (key, row) in after.iter().filter(|(key, _)| !before.contains_key(*key)) {
-        let columns = columns(&defaults, row, [false, true]);
-        found.push(RowChange { table, key: key.clone(), kind: ChangeKind::Added, columns });
-    }
+}
+
+/// The columns in which two rows differ; a row that is not there is compared with the defaults.
+fn columns(
+    table: &'static str,
+    rows: [Option<&Vec<Value>>; 2],
+) -> Vec<(&'static str, Option<String>, Option<String>)> {
+    let (names, keys, defaults) = (schema::columns(table), schema::key(table), schema::defaults(table));
+    let [one, other] = rows.map(|row| row.unwrap_or(&defaults));
+    let cells = names.into_iter().zip(one.iter().zip(other));
+    let differs = cells.filter(|(name, (one, other))| !keys.contains(name) && one != other);
+    differs
+        .map(|(name, (one, other))| {
+            let text = |row: Option<&Vec<Value>>, cell| row.and_then(|_| shown(table, name, cell));
+            (name, text(rows[0], one), text(rows[1], other))
+        })
+        .collect()
 }
 
 fn of_variables(before: &ConfigDocument, after: &ConfigDocument, found: &mut Vec<RowChange>) {
@@ -220,8 +234,8 @@ mod tests {
             told,
             [
                 ("username='gone' backend=1", ChangeKind::Removed),
-                ("username='other' backend=1", ChangeKind::Altered),
                 ("username='new' backend=1", ChangeKind::Added),
+                ("username='other' backend=1", ChangeKind::Altered),
                 ("mysql-monitor_password", ChangeKind::Altered),
                 ("mysql-threads", ChangeKind::Altered),
             ]
@@ -229,7 +243,7 @@ mod tests {
         let told = format!("{found:?}");
         assert!(!told.contains("\"one\"") && !told.contains("\"two\""), "{told}");
         let secret = || Some("***".to_owned());
-        assert_eq!(found[1].columns, [("password", secret(), secret())]);
+        assert_eq!(found[2].columns, [("password", secret(), secret())]);
         assert_eq!(
             summary(&found),
             "mysql_users 1 added, 1 removed, 1 altered; mysql-monitor_password '***' -> '***'; mysql-threads '1' -> '2'"

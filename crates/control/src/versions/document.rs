@@ -1,10 +1,12 @@
 //! The contents of a configuration: the rows of tables, and the texts of variables.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use rusqlite::types::Value;
-use serde_json::{Map, Value as Json, json};
+use serde::ser::{Serialize, SerializeStruct, Serializer};
+use serde_json::Value as Json;
 
 use crate::schema::{self, MODULES, Module, cells};
 use crate::variables::{Kind, VARIABLES, Variable};
@@ -52,10 +54,7 @@ impl ConfigDocument {
     /// Sets the rows of a table, whose cells are in the order of its columns.
     pub fn put_table(&mut self, table: &'static str, mut rows: Vec<Vec<Value>>) {
         let places = key_places(table);
-        let key = |row: &Vec<Value>| -> Vec<SortKey> {
-            places.iter().filter_map(|place| row.get(*place)).map(SortKey::of).collect()
-        };
-        rows.sort_by_cached_key(key);
+        rows.sort_by(|one, other| sort_key(&places, one).cmp(&sort_key(&places, other)));
         self.tables.insert(table, rows);
     }
 
@@ -135,17 +134,9 @@ impl ConfigDocument {
     }
 
     /// It as JSON. Passwords are in it.
-    pub fn to_json(&self) -> Json {
-        let table = |(name, rows): (&&'static str, &Vec<Vec<Value>>)| {
-            let rows: Json =
-                rows.iter().map(|row| row.iter().map(cells::to_json).collect::<Json>()).collect();
-            ((*name).to_owned(), json!({ "columns": schema::columns(name), "rows": rows }))
-        };
-        json!({
-            "form": FORM,
-            "tables": self.tables.iter().map(table).collect::<Map<_, _>>(),
-            "variables": self.variables,
-        })
+    pub fn to_json(&self) -> Vec<u8> {
+        // Nothing in it has a form that JSON does not have.
+        serde_json::to_vec(self).unwrap_or_default()
     }
 
     /// Reads what [`ConfigDocument::to_json`] wrote, also by a version with other columns: a column that it does not know keeps
@@ -193,10 +184,72 @@ impl ConfigDocument {
         Ok((document, unknown))
     }
 
-    /// The SHA-256 of its JSON, in hexadecimal: equal for equal contents.
+    /// The checksum of its JSON: equal for equal contents.
     pub fn checksum(&self) -> String {
-        let hash = digest(&SHA256, self.to_json().to_string().as_bytes());
-        hash.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+        checksum(&self.to_json())
+    }
+}
+
+/// The SHA-256 of bytes, in hexadecimal.
+pub fn checksum(bytes: &[u8]) -> String {
+    digest(&SHA256, bytes).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+impl Serialize for ConfigDocument {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut document = serializer.serialize_struct("ConfigDocument", 3)?;
+        document.serialize_field("form", &FORM)?;
+        document.serialize_field("tables", &Tables(&self.tables))?;
+        document.serialize_field("variables", &self.variables)?;
+        document.end()
+    }
+}
+
+struct Tables<'a>(&'a BTreeMap<&'static str, Vec<Vec<Value>>>);
+
+impl Serialize for Tables<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, rows)| (name, TableRows(name, rows))))
+    }
+}
+
+struct TableRows<'a>(&'static str, &'a [Vec<Value>]);
+
+impl Serialize for TableRows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut table = serializer.serialize_struct("Table", 2)?;
+        table.serialize_field("columns", &schema::columns(self.0))?;
+        table.serialize_field("rows", &Rows(self.1))?;
+        table.end()
+    }
+}
+
+struct Rows<'a>(&'a [Vec<Value>]);
+
+impl Serialize for Rows<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(|row| Cells(row)))
+    }
+}
+
+struct Cells<'a>(&'a [Value]);
+
+impl Serialize for Cells<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.iter().map(Cell))
+    }
+}
+
+struct Cell<'a>(&'a Value);
+
+impl Serialize for Cell<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::Text(text) => serializer.serialize_str(text),
+            Value::Integer(integer) => serializer.serialize_i64(*integer),
+            Value::Null => serializer.serialize_none(),
+            other => cells::to_json(other).serialize(serializer),
+        }
     }
 }
 
@@ -207,28 +260,35 @@ pub(super) fn key_places(table: &str) -> Vec<usize> {
     schema::key(table).iter().filter_map(place).collect()
 }
 
-/// A cell of a key, in the order of SQLite: numbers before texts.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-enum SortKey {
-    Null,
-    Integer(i64),
-    Text(String),
+/// The key of a row, by which rows are sorted.
+pub(super) fn sort_key<'a>(places: &[usize], row: &'a [Value]) -> Vec<SortKey<'a>> {
+    places.iter().filter_map(|place| row.get(*place)).map(SortKey::of).collect()
 }
 
-impl SortKey {
-    fn of(cell: &Value) -> SortKey {
+/// A cell of a key, in the order of SQLite: numbers before texts.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum SortKey<'a> {
+    Null,
+    Integer(i64),
+    Text(Cow<'a, str>),
+}
+
+impl SortKey<'_> {
+    fn of(cell: &Value) -> SortKey<'_> {
         match cell {
             Value::Null => SortKey::Null,
             Value::Integer(integer) => SortKey::Integer(*integer),
-            Value::Real(real) => SortKey::Text(real.to_string()),
-            Value::Text(text) => SortKey::Text(text.clone()),
-            Value::Blob(bytes) => SortKey::Text(String::from_utf8_lossy(bytes).into_owned()),
+            Value::Real(real) => SortKey::Text(real.to_string().into()),
+            Value::Text(text) => SortKey::Text(text.into()),
+            Value::Blob(bytes) => SortKey::Text(String::from_utf8_lossy(bytes)),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn server(host: &str, weight: i64) -> Vec<Value> {
@@ -248,7 +308,7 @@ mod tests {
             document.put_variable("admin-version", "none".to_owned());
         }
         assert_eq!(one.checksum(), other.checksum());
-        let (read, unknown) = ConfigDocument::from_json(one.to_json().to_string().as_bytes()).unwrap();
+        let (read, unknown) = ConfigDocument::from_json(&one.to_json()).unwrap();
         assert_eq!((read, unknown), (one, Vec::new()));
     }
 

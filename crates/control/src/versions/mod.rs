@@ -8,5 +8,5 @@ mod document;
 mod origin;
 
 pub use changes::{ChangeKind, RowChange, changes, summary};
-pub use document::{ConfigDocument, ConfigDocumentError};
+pub use document::{ConfigDocument, ConfigDocumentError, checksum};
 pub use origin::{VersionOrigin, VersionSource};
