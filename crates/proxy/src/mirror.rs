@@ -113,18 +113,7 @@ impl Drop for Place {
 
 async fn run(mirror: &Mirror, copy: Copy) {
     let snapshot = mirror.in_force.get();
-    let ask = Ask {
-        want: &copy.want,
-        state: &copy.state,
-        untouched: None,
-        statement: None,
-        instead_of: None,
-        prefers: None,
-        lag: None,
-        new: false,
-        bytes: 0,
-        now: Instant::now(),
-    };
+    let ask = Ask::plain(&copy.want, &copy.state, Instant::now());
     let Ok(mut backend) = mirror.pool.lease(&snapshot, copy.hostgroup, ask).await else {
         count(&mirror.figures.failed);
         return;

@@ -303,11 +303,11 @@ impl Snapshot {
             .map_err(|(username, source)| CompileError::Firewall { username, source })?;
         let readers = rows.pairs().map(|pair| (pair.writers, pair.readers)).collect();
         let writers = rows.pairs().map(|pair| (pair.readers, pair.writers)).collect();
-        let tracks_gtids = tracks_gtids(&rows);
         let alarm = previous.map_or_else(Alarm::default, |previous| previous.alarm.clone());
         let hostgroups = compile_hostgroups(&rows, workers, &alarm, previous);
         let users = compile_users(rows.users, previous);
         Ok(Snapshot {
+            tracks_gtids: tracks_gtids(&rows.variables, &users, &hostgroups, &rules),
             variables: rows.variables,
             password_forms: forms(&users),
             users,
@@ -316,26 +316,24 @@ impl Snapshot {
             firewall: Arc::new(firewall),
             readers,
             writers,
-            tracks_gtids,
             tls: rows.tls,
             alarm,
         })
     }
 }
 
-/// Whether any setting makes reads wait for writes.
-fn tracks_gtids(rows: &Rows) -> bool {
-    let is_on = |level: Option<CausalReads>| level.is_some_and(|level| level != CausalReads::None);
-    let of_user = |row: &UserRow| is_on(CausalReads::of_attributes(&row.attributes));
-    let of_rule = |row: &RuleRow| {
-        row.gtid_from_hostgroup.is_some() || is_on(CausalReads::of_attributes(&row.attributes))
-    };
-    let of_hostgroup = |row: &HostgroupAttributesRow| is_on(row.causal_reads().ok().flatten());
-    is_on(Some(rows.variables.causal_reads))
-        || rows.variables.default_session_track_gtids == "OWN_GTID"
-        || rows.users.iter().any(of_user)
-        || rows.rules.iter().any(of_rule)
-        || rows.hostgroup_attributes.iter().any(of_hostgroup)
+/// Whether any setting in force makes reads wait for writes.
+fn tracks_gtids(
+    variables: &Variables,
+    users: &HashMap<Vec<u8>, Arc<Account>>,
+    hostgroups: &BTreeMap<HostgroupId, Arc<Hostgroup>>,
+    rules: &RuleSet,
+) -> bool {
+    variables.causal_reads.is_on()
+        || variables.default_session_track_gtids == "OWN_GTID"
+        || users.values().any(|account| account.causal_reads.is_some_and(CausalReads::is_on))
+        || hostgroups.values().any(|hostgroup| hostgroup.settings.causal_reads.is_on())
+        || rules.makes_see_writes()
 }
 
 /// The active users; those in `previous` keep what is known about their passwords, and their number of clients.
@@ -474,7 +472,7 @@ fn forms(users: &HashMap<Vec<u8>, Arc<Account>>) -> Vec<Form> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::server;
+    use crate::rows::{hostgroup_attributes, server, user};
 
     #[test]
     fn a_hostgroup_outlives_its_last_server() {
@@ -525,6 +523,27 @@ mod tests {
         assert_eq!(back(&first), [None, None]);
         assert!(back(&second)[0].is_some());
         assert_eq!(back(&second), back(&third));
+    }
+
+    #[test]
+    fn only_settings_in_force_make_servers_report_gtids() {
+        let tracks = |rows: Rows| Snapshot::compile(rows, 1, None).unwrap().tracks_gtids;
+        let session = r#"{"causal_reads":"session"}"#.to_owned();
+        let variables = |causal_reads| Variables { causal_reads, ..Variables::default() };
+        assert!(!tracks(Rows::default()));
+        assert!(tracks(Rows { variables: variables(CausalReads::User), ..Rows::default() }));
+        for active in [false, true] {
+            let user = UserRow { active, attributes: session.clone(), ..user("app", "app") };
+            assert_eq!(tracks(Rows { users: vec![user], ..Rows::default() }), active);
+            let rule = RuleRow { active, attributes: session.clone(), ..RuleRow::default() };
+            assert_eq!(tracks(Rows { rules: vec![rule], ..Rows::default() }), active);
+            let gtid_from_hostgroup = Some(HostgroupId(0));
+            let rule = RuleRow { active, gtid_from_hostgroup, ..RuleRow::default() };
+            assert_eq!(tracks(Rows { rules: vec![rule], ..Rows::default() }), active);
+            let row = hostgroup_attributes(if active { 0 } else { 1 }, &session);
+            let (servers, hostgroup_attributes) = (vec![server(0, "a", 1)], vec![row]);
+            assert_eq!(tracks(Rows { servers, hostgroup_attributes, ..Rows::default() }), active);
+        }
     }
 
     #[test]

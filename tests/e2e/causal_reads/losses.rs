@@ -60,6 +60,12 @@ fn reads_return_to_replicas_after_what_they_must_see_was_lost() {
             run(&mut other, &format!("SET @narrows_causal_token = '{lost}'"));
             assert_eq!(read(&mut other, "", 1).0, 8, "{flavour:?}: {lost}");
             return_to_replicas(&mut session, &format!("{flavour:?}, {level}, beside a token of lost writes"));
+            if level == "session" {
+                return_to_replicas(
+                    &mut other,
+                    &format!("{flavour:?}: what is lost is not waited for forever"),
+                );
+            }
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod again;
 mod beside;
+mod checked;
 mod levels;
 mod losses;
 mod pairs;

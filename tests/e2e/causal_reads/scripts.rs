@@ -1,5 +1,6 @@
 //! Clients that do what a seed says, each on a table of its own, beside a model of that table: whatever they have written in
-//! whatever way, the read after it shows the model, while replicas stop and continue.
+//! whatever way, the read after it shows the model, while replicas stop and continue. It is a read of the client itself, of another
+//! session with its token, or, at the levels `user` and `global`, of another session without one.
 //!
 //! `NARROWS_SEED` generates other scripts.
 
@@ -19,10 +20,20 @@ const CLIENTS: usize = 8;
 /// Things that each client does.
 const STEPS: usize = 120;
 
+/// Whose read must show what a client has written.
+#[derive(Debug, Clone)]
+enum Reader {
+    Itself,
+    /// Another session, with this token.
+    WithToken(String),
+    Another,
+}
+
 /// A client, and what its table has.
 struct Client<'n> {
     narrows: &'n Narrows,
     random: Random,
+    level: &'static str,
     session: RawClient,
     table: String,
     model: BTreeMap<i64, i64>,
@@ -32,11 +43,12 @@ struct Client<'n> {
 }
 
 impl<'n> Client<'n> {
-    fn new(narrows: &'n Narrows, seed: u64, number: usize) -> Client<'n> {
-        let (random, table) = (Random::new(seed, number), format!("shop.m{number}"));
+    fn new(narrows: &'n Narrows, level: &'static str, seed: u64, number: usize) -> Client<'n> {
+        let (random, table) = (Random::new(seed, number), format!("shop.{level}{number}"));
         let mut session = narrows.client();
         run(&mut session, &format!("CREATE TABLE {table} (id INT PRIMARY KEY, n BIGINT)"));
-        Client { narrows, random, session, table, model: BTreeMap::new(), done: Vec::new(), away: 0 }
+        let (model, done) = (BTreeMap::new(), Vec::new());
+        Client { narrows, random, level, session, table, model, done, away: 0 }
     }
 
     fn run(&mut self, statement: &str) {
@@ -76,7 +88,7 @@ impl<'n> Client<'n> {
             self.write();
             self.run("ROLLBACK TO SAVEPOINT one");
         }
-        let (seen, _) = self.read(None);
+        let (seen, _) = self.read(&Reader::Itself);
         assert_eq!(seen, shown(&model), "in a transaction: {:#?}", self.done);
         if self.random.below(4) == 0 {
             self.run("ROLLBACK");
@@ -109,21 +121,24 @@ impl<'n> Client<'n> {
         }
     }
 
-    /// What the table has, and where that was read; in the session, or in another one with its token.
-    fn read(&mut self, token: Option<String>) -> (String, String) {
+    /// What the table has, and where that was read.
+    fn read(&mut self, by: &Reader) -> (String, String) {
         let query = format!(
             "SELECT CONCAT(@@server_id, ' ', COALESCE(GROUP_CONCAT(id, '=', n ORDER BY id), '')) FROM {}",
             self.table
         );
-        let found = match token {
-            Some(token) => value(&mut self.narrows.client(), &format!("/* causal_token={token} */ {query}")),
-            None if self.random.below(3) == 0 => {
+        let found = match by {
+            Reader::WithToken(token) => {
+                value(&mut self.narrows.client(), &format!("/* causal_token={token} */ {query}"))
+            }
+            Reader::Another => value(&mut self.narrows.client(), &query),
+            Reader::Itself if self.random.below(3) == 0 => {
                 let statement = Statement::prepare(&mut self.session, &query);
                 let found = cell(&statement.execute(&mut self.session, &[]));
                 statement.close(&mut self.session);
                 found
             }
-            None => value(&mut self.session, &query),
+            Reader::Itself => value(&mut self.session, &query),
         };
         let (server, rows) = found.split_once(' ').expect("two values");
         (rows.to_owned(), server.to_owned())
@@ -143,12 +158,15 @@ impl<'n> Client<'n> {
             }
             _ => self.otherwise(),
         }
-        let token = (self.random.below(4) == 0).then(|| token(&mut self.session));
-        let how = token.clone();
-        let (seen, server) = self.read(token);
+        let by = match self.random.below(4) {
+            0 => Reader::WithToken(token(&mut self.session)),
+            1 if self.level != "session" => Reader::Another,
+            _ => Reader::Itself,
+        };
+        let (seen, server) = self.read(&by);
         self.away += usize::from(server != "1");
         let last = &self.done[self.done.len().saturating_sub(12)..];
-        assert_eq!(seen, shown(&self.model), "from server {server}, token {how:?}, after {last:#?}");
+        assert_eq!(seen, shown(&self.model), "from server {server}, by {by:?}, after {last:#?}");
     }
 }
 
@@ -159,14 +177,25 @@ fn shown(model: &BTreeMap<i64, i64>) -> String {
 fn every_read_shows_the_model(flavour: Flavour) {
     let seed = std::env::var("NARROWS_SEED").map_or(24, |seed| seed.parse().expect("a number"));
     let servers = Servers::start(flavour);
-    let narrows = start(&servers.config().variable("threads", "4").variable("causal_reads", "session"));
+    for level in ["session", "user", "global"] {
+        let narrows = start(&servers.config().variable("threads", "4").variable("causal_reads", level));
+        let away = run_scripts(&servers, &narrows, level, seed);
+        let reads = CLIENTS * STEPS;
+        println!(
+            "{flavour:?}, {level}, NARROWS_SEED={seed}: {reads} reads, {away} on replicas; {}",
+            figures(&narrows)
+        );
+    }
+}
+
+/// Runs all clients, while replicas stop and continue; returns how many reads ran on replicas.
+fn run_scripts(servers: &Servers, narrows: &Narrows, level: &'static str, seed: u64) -> usize {
     let goes_on = AtomicBool::new(true);
-    let away: usize = thread::scope(|scope| {
+    thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
             .map(|number| {
-                let narrows = &narrows;
                 scope.spawn(move || {
-                    let mut client = Client::new(narrows, seed, number);
+                    let mut client = Client::new(narrows, level, seed, number);
                     (0..STEPS).for_each(|_| client.step());
                     client.away
                 })
@@ -181,9 +210,7 @@ fn every_read_shows_the_model(flavour: Flavour) {
         let away = clients.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>();
         goes_on.store(false, Ordering::Relaxed);
         away.into_iter().map(|away| away.expect("no read is stale")).sum()
-    });
-    let reads = CLIENTS * STEPS;
-    println!("{flavour:?}, NARROWS_SEED={seed}: {reads} reads, {away} on replicas; {}", figures(&narrows));
+    })
 }
 
 #[test]

@@ -128,6 +128,18 @@ fn each_load_warns_of_values_that_are_accepted_and_do_nothing() {
             "DELETE FROM mysql_query_rules",
         ),
         (
+            "INSERT INTO mysql_query_rules (rule_id, active, gtid_from_hostgroup) VALUES (3, 1, 7)",
+            "LOAD MYSQL QUERY RULES TO RUNTIME",
+            "rule 3: gtid_from_hostgroup has no effect: that hostgroup has no server",
+            "DELETE FROM mysql_query_rules",
+        ),
+        (
+            "SET mysql-causal_reads = 'session'",
+            "LOAD MYSQL VARIABLES TO RUNTIME",
+            "mysql-causal_reads has no effect: no hostgroup is the reader_hostgroup of another one",
+            "SET mysql-causal_reads = 'none'",
+        ),
+        (
             "INSERT INTO mysql_query_rules_fast_routing VALUES ('app', 's', 0, 8, '')",
             "LOAD MYSQL QUERY RULES TO RUNTIME",
             "mysql_query_rules_fast_routing: hostgroup 8 has no server",

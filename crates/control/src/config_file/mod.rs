@@ -3,6 +3,7 @@
 //! Its tree is read by the rows of [`tables`] and of [`crate::variables`]; then [`checks`] examines rows together. What
 //! Narrows does not know is skipped and reported, so that any `proxysql.cnf` can be started.
 
+mod causal;
 pub(crate) mod checks;
 pub(crate) mod finding;
 pub(crate) mod hostgroups;

@@ -9,6 +9,7 @@ use narrows_proxy::snapshot::{
     SslParamsRow, USER_KEYS, UserRow, Variables,
 };
 
+use super::causal::CausalSettings;
 use super::finding::{
     FIREWALL, LikelyMistake, NO_LOG, Of, SERVERS, SERVERS_ON_VARIABLES, Scope, Search, USERS, USERS_ON_ALL,
     USERS_ON_SERVERS, USERS_ON_VARIABLES, VARIABLES,
@@ -96,6 +97,7 @@ impl<'a> Together<'a> {
         self.about_clusters(&hostgroups, &mut search);
         self.about_nodes(&mut search);
         self.about_preferences(&mut search);
+        self.about_causal_reads(&hostgroups, &mut search);
         self.about_aurora(&mut search);
         self.ssl_params(&mut search);
         self.accounts(&hostgroups, &mut search);
@@ -354,6 +356,21 @@ impl<'a> Together<'a> {
         let has_segments = self.clusters.iter().any(|(kind, ..)| *kind == ClusterKind::Galera);
         let own_zone = &self.variables.zone;
         Preferences { rows, servers, linked: &linked, own_zone, has_segments }.examine(search);
+    }
+
+    /// Reads that must see writes.
+    fn about_causal_reads(&self, hostgroups: &HashSet<i32>, search: &mut Search) {
+        let of_pairs = self.pairs.iter().map(|pair| pair.reader_hostgroup.0);
+        let of_clusters = self.clusters.iter().map(|(_, _, row)| row.reader_hostgroup.0);
+        CausalSettings {
+            general: self.variables.causal_reads,
+            users: &self.users,
+            rules: &self.rules,
+            hostgroup_attributes: &self.hostgroup_attributes,
+            readers: of_pairs.chain(of_clusters).collect(),
+            hostgroups,
+        }
+        .examine(search);
     }
 
     /// TLS settings of servers that there are not, or that are connected to without TLS.

@@ -14,6 +14,7 @@ use super::cluster::ClusterId;
 use super::connections::MonitorConnections;
 use super::finding::Finding;
 use super::plan::Target;
+use super::position::CheckedPosition;
 use super::settings::MonitorSettings;
 
 /// A kind of check.
@@ -87,6 +88,11 @@ pub trait Task {
 
     /// The lag of the server in milliseconds by the last check; `None`: it follows nobody, or its lag is not known.
     fn lag_ms(&self) -> Option<u32> {
+        None
+    }
+
+    /// What the last check has found that the server has applied, if it asked for that.
+    fn position(&mut self) -> Option<CheckedPosition> {
         None
     }
 }

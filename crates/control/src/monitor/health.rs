@@ -136,6 +136,7 @@ mod tests {
             is_refused,
             values: Vec::new(),
             lag_ms: None,
+            position: None,
         }
     }
 

@@ -6,6 +6,7 @@ use rusqlite::types::Value;
 
 use super::check::{CheckKind, LogCell, Subject};
 use super::plan::Address;
+use super::position::CheckedPosition;
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,6 +27,8 @@ pub struct Record {
     pub values: Vec<LogCell>,
     /// The lag in milliseconds; `None`: the server follows nobody, or the check finds none.
     pub lag_ms: Option<u32>,
+    /// What the server has applied, if the check asked for that.
+    pub position: Option<CheckedPosition>,
 }
 
 /// How many checks have succeeded and failed since the start, by kind.

@@ -16,6 +16,7 @@ pub mod names;
 pub mod ping;
 pub mod placement;
 pub mod plan;
+pub mod position;
 pub mod rds_topology;
 pub mod read_only;
 pub mod replication_lag;

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use narrows_proxy::backend::{Backend, BackendError, Table};
+use narrows_proxy::rt::Instant;
 use narrows_proxy::snapshot::CheckType;
 
 use super::check::{Asking, Check, LogCell, Outcome, Subject, Task};
 use super::connections::MonitorConnections;
 use super::finding::{Finding, ServerRole};
 use super::plan::Target;
+use super::position::{CheckedPosition, PositionQuestions};
 use super::rds_topology::{self, BlueGreen, Topology};
 use super::settings::MonitorSettings;
 
@@ -100,6 +102,7 @@ struct ReadOnly {
     is_refused: bool,
     /// How many more checks look the name up again.
     lookups: u32,
+    positions: PositionQuestions,
 }
 
 /// For how many checks after a switchover the server's name is looked up each time: a minute by default.
@@ -116,6 +119,7 @@ impl Default for ReadOnly {
             told: Topology::default(),
             is_refused: false,
             lookups: 0,
+            positions: PositionQuestions::default(),
         }
     }
 }
@@ -162,11 +166,16 @@ impl Task for ReadOnly {
         settings: &'a MonitorSettings,
         limit: Duration,
     ) -> Asking<'a> {
+        let began = Instant::now();
         Box::pin(async move {
             let backend = connections.lease(limit).await?;
             let answer = backend.ask_briefly(self.check_type.question(), limit).await?;
             self.ask_topology(&backend, settings.rds_topology_every, limit).await?;
-            connections.give_back(backend);
+            // The role is known: this must not make the check late.
+            let left = limit.saturating_sub(began.elapsed()) / 2;
+            if !settings.asks_positions || self.positions.ask(&backend, left).await {
+                connections.give_back(backend);
+            }
             Ok(vec![LogCell::Integer((role(&answer) == ServerRole::Reader).into())])
         })
     }
@@ -182,6 +191,10 @@ impl Task for ReadOnly {
             findings.push(Finding::Topology(target.address.clone(), self.topology.clone()));
         }
         findings
+    }
+
+    fn position(&mut self) -> Option<CheckedPosition> {
+        self.positions.take()
     }
 
     fn may_have_moved(&mut self) -> bool {

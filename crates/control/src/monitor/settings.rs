@@ -38,6 +38,8 @@ pub struct MonitorSettings {
     pub group_replication: GroupReplicationSettings,
     /// Whether a writer stays in the reader hostgroup.
     pub writer_is_also_reader: bool,
+    /// Whether checks of `read_only` also ask what servers have applied, because reads must see writes; no variable says it.
+    pub asks_positions: bool,
 }
 
 impl MonitorSettings {

@@ -14,6 +14,7 @@ use super::connections::MonitorConnections;
 use super::log::Record;
 use super::names::Resolver;
 use super::plan::{Address, MonitorLogin, NodeOf, Target};
+use super::position::CheckedPosition;
 use super::report_queue::ReportQueue;
 use super::settings::Timing;
 
@@ -153,7 +154,7 @@ impl Shared {
             if task.may_have_moved() {
                 self.resolver.refresh(&self.address.hostname);
             }
-            self.record((check, subject), start, &outcome, task.lag_ms());
+            self.record((check, subject), start, &outcome, (task.lag_ms(), task.position()));
         }
     }
 
@@ -189,7 +190,7 @@ impl Shared {
         (kind, subject): (CheckKind, Subject),
         start: Start,
         outcome: &Outcome,
-        lag_ms: Option<u32>,
+        (lag_ms, position): (Option<u32>, Option<CheckedPosition>),
     ) {
         let error = outcome.as_ref().err();
         let took = u64::try_from(start.clock.elapsed().as_micros()).unwrap_or(u64::MAX);
@@ -207,6 +208,7 @@ impl Shared {
             is_refused: error.is_some_and(is_refusal),
             values: outcome.as_ref().ok().cloned().unwrap_or_default(),
             lag_ms,
+            position,
         });
     }
 }

@@ -87,6 +87,7 @@ impl Runtime {
         if records.iter().any(|record| LAG_CHECKS.contains(&record.kind)) {
             self.announce_lags();
         }
+        self.announce_positions(records);
         if let Err(refusal) = store.record(records) {
             tracing::warn!(reason = refusal.message, "cannot store the results of checks");
         }
@@ -124,6 +125,26 @@ impl Runtime {
         for server in snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers) {
             if let Some(latency_us) = latencies_us.get(&(server.row.hostname.as_str(), server.row.port)) {
                 server.figures.set_latency_us(*latency_us);
+            }
+        }
+    }
+
+    /// Reports to the data plane which transactions servers have applied.
+    fn announce_positions(&self, records: &[Record]) {
+        let with_position = |record: &Record| record.position.is_some();
+        let Some(snapshot) = self.plane.running().map(DataPlane::snapshot) else { return };
+        if !snapshot.tracks_gtids || !records.iter().any(with_position) {
+            return;
+        }
+        let mut servers: HashMap<(&str, u16), Vec<&Server>> = HashMap::new();
+        for server in snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers) {
+            servers.entry((&server.row.hostname, server.row.port)).or_default().push(server);
+        }
+        for record in records {
+            let Some(found) = &record.position else { continue };
+            let of = servers.get(&(record.address.hostname.as_str(), record.address.port));
+            for server in of.into_iter().flatten() {
+                server.figures.position.checked(&found.applied, found.went_back, record.start_us);
             }
         }
     }

@@ -264,7 +264,8 @@ impl Runtime {
     /// Gives the monitor its plan: what to check, and how.
     fn announce_plan(&self, store: &Store) {
         let Some(monitor) = &self.servers.monitor else { return };
-        let settings = store.variables().for_monitor();
+        let mut settings = store.variables().for_monitor();
+        settings.asks_positions = self.plane.running().is_some_and(|plane| plane.snapshot().tracks_gtids);
         let access = self.access_of_monitor(&settings);
         let targets = self.servers.targets(&self.rows);
         monitor.follow(Plan { settings, access, targets });

@@ -14,8 +14,17 @@ use crate::state::{Difference, SessionState};
 pub struct Waited {
     /// Whether it has applied what was waited for.
     pub is_there: bool,
-    /// What it has applied, as far as that is certain.
-    pub applied: GtidSet,
+    /// Everything that it has applied, as a replica on MariaDB; `None` if it has not said that.
+    pub applied: Option<GtidSet>,
+}
+
+/// What a server has applied, and which one it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppliedGtids {
+    /// Its `server_uuid`; MariaDB: its `server_id`.
+    pub server: String,
+    /// What it has applied.
+    pub gtids: GtidSet,
 }
 
 impl Login {
@@ -75,8 +84,24 @@ impl Backend {
         };
         let answer = self.ask_briefly(&question, wait + limit).await?;
         let cell = |column: usize| answer.rows.first()?.get(column)?.as_deref();
-        let applied = cell(1).and_then(|text: &str| GtidSet::parse(text).ok()).unwrap_or_default();
+        let applied = cell(1).and_then(|text: &str| GtidSet::parse(text).ok());
         Ok(Waited { is_there: cell(0) == Some("0"), applied })
+    }
+
+    /// What the server has applied and shows; `None` if it does not say it as expected.
+    ///
+    /// # Errors
+    /// The server's, or [`BackendError::Timeout`].
+    pub async fn applied_gtids(&self, limit: Duration) -> Result<Option<AppliedGtids>, BackendError> {
+        let question = match self.login.family {
+            Family::MySql => "SELECT @@GLOBAL.server_uuid, @@GLOBAL.gtid_executed",
+            // What the binary log has need not be visible yet.
+            Family::MariaDb => "SELECT @@GLOBAL.server_id, @@GLOBAL.gtid_slave_pos",
+        };
+        let answer = self.ask_briefly(question, limit).await?;
+        let said = answer.rows.into_iter().next().and_then(|row| <[Option<String>; 2]>::try_from(row).ok());
+        let Some([Some(server), Some(gtids)]) = said else { return Ok(None) };
+        Ok(GtidSet::parse(&gtids).ok().map(|gtids| AppliedGtids { server, gtids }))
     }
 
     /// What the server has written or applied; `None` if it gives its transactions no GTIDs.

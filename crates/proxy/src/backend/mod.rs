@@ -40,7 +40,7 @@ pub use connect::{connect, kill};
 pub use diagnostics::{
     Collected, DiagnosticsReceiver, FOREIGN_INSERT_ID, InsertId, Kinds, ResultSet, Uncollected,
 };
-pub use gtids::{TRACK_GTIDS, Waited, is_report};
+pub use gtids::{AppliedGtids, TRACK_GTIDS, Waited, is_report};
 pub use in_use::{InUse, ServerTally};
 pub use statements::{BYTES_OF_ENTRY, BackendStatement, PrepareOk, Statements};
 

@@ -43,19 +43,7 @@ async fn enter(
     want: &Want,
     state: &SharedState,
 ) -> Result<(), Option<ServerError>> {
-    let (untouched, statement, instead_of) = (None, None, None);
-    let ask = Ask {
-        want,
-        state,
-        untouched,
-        statement,
-        instead_of,
-        prefers: None,
-        lag: None,
-        new: false,
-        bytes: 0,
-        now: Instant::now(),
-    };
+    let ask = Ask::plain(want, state, Instant::now());
     let leased = worker.pool.lease(snapshot, want.account.row.default_hostgroup, ask).await;
     let mut backend = leased.map_err(|error| match error {
         LeaseError::Refused(error) => Some(error),

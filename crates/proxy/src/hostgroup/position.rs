@@ -1,14 +1,15 @@
 //! Which transactions a server is known to have applied, over all workers.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use narrows_wire::gtid::GtidSet;
 
 /// The transactions that a server is known to have applied. Only used where reads must see writes.
 ///
-/// It may have applied more. What is known ends with a lost connection: a server that has crashed may come back with less.
+/// It may have applied more. What is known ends with a lost connection: a server that has crashed may come back with less. It also ends
+/// when the server says that it has less.
 #[derive(Debug, Default)]
 pub struct Position {
     #[expect(
@@ -24,6 +25,8 @@ pub struct Position {
     waiting: AtomicU32,
     /// How often it has said what it has applied.
     reports: AtomicU64,
+    /// When what was known was forgotten, in us since 1970; 0: never.
+    forgotten_us: AtomicI64,
 }
 
 /// The right to wait for a server; released when dropped.
@@ -42,6 +45,36 @@ impl Position {
         self.applied().contains(wanted)
     }
 
+    /// What it is known to have applied.
+    pub fn known(&self) -> GtidSet {
+        self.applied().clone()
+    }
+
+    /// It has applied these and no others, as it has said to a question; `before`: what was known when it was asked. Returns whether
+    /// it has lost some of that: it was filled with older data, and what else was known is forgotten.
+    pub fn told(&self, applied: &GtidSet, before: &GtidSet) -> bool {
+        let went_back = !applied.contains(before);
+        if went_back {
+            self.forget();
+        }
+        self.learn(applied);
+        went_back
+    }
+
+    /// A check that began at `at_us`, in us since 1970, has found that it has applied these; `went_back`: it had more at the check
+    /// before, or is another server. Without effect if what was known was forgotten since then.
+    pub fn checked(&self, applied: &GtidSet, went_back: bool, at_us: i64) {
+        let mut known = self.applied();
+        if at_us <= self.forgotten_us.load(Ordering::SeqCst) {
+            return;
+        }
+        self.reports.fetch_add(1, Ordering::Relaxed);
+        if went_back {
+            *known = GtidSet::default();
+        }
+        known.add(applied);
+    }
+
     /// It has applied these.
     pub fn learn(&self, applied: &GtidSet) {
         self.reports.fetch_add(1, Ordering::Relaxed);
@@ -50,7 +83,9 @@ impl Position {
 
     /// Nothing is known any more.
     pub fn forget(&self) {
-        *self.applied() = GtidSet::default();
+        let mut applied = self.applied();
+        self.forgotten_us.store(now_us(), Ordering::SeqCst);
+        *applied = GtidSet::default();
     }
 
     /// What is known, as text, and how often the server has said it.
@@ -58,10 +93,14 @@ impl Position {
         (self.applied().to_string(), self.reports.load(Ordering::Relaxed))
     }
 
-    /// The right to wait for it now, `now` after the start of the process; `None`: it has just been waited for in vain, or
-    /// `most` already wait.
+    /// Whether it is left alone, `now` after the start of the process: it was asked in vain a moment ago.
+    pub fn is_left_alone(&self, now: Duration) -> bool {
+        milliseconds(now) < self.behind_until_ms.load(Ordering::Relaxed)
+    }
+
+    /// The right to wait for it now, `now` after the start of the process; `None`: it is left alone, or `most` already wait.
     pub fn may_wait(&self, now: Duration, most: u32) -> Option<Patience<'_>> {
-        if milliseconds(now) < self.behind_until_ms.load(Ordering::Relaxed) {
+        if self.is_left_alone(now) {
             return None;
         }
         let before = self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -72,7 +111,7 @@ impl Position {
     /// It was waited for in vain for `wait`, until `now` after the start of the process. It is not waited for again for the same
     /// time, and for twice as long each time that this happens again, up to a second.
     pub fn fell_behind(&self, now: Duration, wait: Duration) {
-        if milliseconds(now) < self.behind_until_ms.load(Ordering::Relaxed) {
+        if self.is_left_alone(now) {
             // Others have waited at the same time.
             return;
         }
@@ -89,6 +128,11 @@ impl Position {
     fn applied(&self) -> MutexGuard<'_, GtidSet> {
         self.applied.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn now_us() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 fn milliseconds(time: Duration) -> u64 {
@@ -115,6 +159,36 @@ mod tests {
         assert!(position.has(&set("0-1-5,1-1-1")) && !position.has(&set("0-1-6")));
         position.forget();
         assert!(!position.has(&set("0-1-1")));
+    }
+
+    #[test]
+    fn a_server_that_says_that_it_has_less_than_it_had_is_known_by_that_alone() {
+        let position = Position::default();
+        let asked = position.known();
+        assert!(!position.told(&set("0-1-9,1-1-4"), &asked));
+        let asked = position.known();
+        // Another answer, from later, arrives before.
+        position.learn(&set("0-1-12"));
+        assert!(!position.told(&set("0-1-10,1-1-4"), &asked));
+        assert!(position.has(&set("0-1-12,1-1-4")));
+        let asked = position.known();
+        assert!(position.told(&set("0-1-3"), &asked));
+        assert!(position.has(&set("0-1-3")) && !position.has(&set("0-1-4")) && !position.has(&set("1-1-1")));
+    }
+
+    #[test]
+    fn a_check_tells_what_a_server_has_unless_that_was_forgotten_after_it_began() {
+        let position = Position::default();
+        let began = now_us();
+        position.checked(&set("0-1-5"), false, began);
+        assert!(position.has(&set("0-1-5")));
+        position.forget();
+        position.checked(&set("0-1-5"), false, began);
+        assert!(!position.has(&set("0-1-5")), "the server may have lost it since");
+        position.checked(&set("0-1-4"), false, i64::MAX);
+        position.learn(&set("1-1-1"));
+        position.checked(&set("0-1-3"), true, i64::MAX);
+        assert!(position.has(&set("0-1-3")) && !position.has(&set("0-1-4")) && !position.has(&set("1-1-1")));
     }
 
     #[test]

@@ -146,25 +146,12 @@ impl HostgroupSettings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::{HostgroupAttributesRow, HostgroupId, ServerRow, Variables, server};
+    use crate::rows::{ServerRow, Variables, hostgroup_attributes, server};
     use crate::tls::SharedTls;
 
     fn settings(json: &str, zone: &str) -> HostgroupSettings {
         let variables = Variables { zone: zone.to_owned(), ..Variables::default() };
-        let row = HostgroupAttributesRow {
-            hostgroup: HostgroupId(0),
-            max_num_online_servers: 1_000,
-            autocommit: -1,
-            free_connections_pct: 10,
-            init_connect: String::new(),
-            multiplex: true,
-            connection_warming: false,
-            throttle_connections_per_sec: 1_000,
-            ignore_session_variables: String::new(),
-            hostgroup_settings: json.to_owned(),
-            servers_defaults: String::new(),
-            comment: String::new(),
-        };
+        let row = hostgroup_attributes(0, json);
         HostgroupSettings::of(&variables, Some(&row))
     }
 

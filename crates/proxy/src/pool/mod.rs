@@ -141,6 +141,24 @@ pub struct Ask<'a> {
     pub now: Instant,
 }
 
+impl<'a> Ask<'a> {
+    /// Any connection of this login, best in that state.
+    pub fn plain(want: &'a Want, state: &'a SharedState, now: Instant) -> Ask<'a> {
+        Ask {
+            want,
+            state,
+            untouched: None,
+            statement: None,
+            instead_of: None,
+            prefers: None,
+            lag: None,
+            new: false,
+            bytes: 0,
+            now,
+        }
+    }
+}
+
 /// Why there is no backend connection.
 #[derive(Debug)]
 pub enum LeaseError {

@@ -128,18 +128,7 @@ impl Scene {
 
     fn ask<T>(&self, change: impl FnOnce(&mut Ask<'_>), then: impl FnOnce(&Ask<'_>) -> T) -> T {
         let want = self.want("app");
-        let mut ask = Ask {
-            want: &want,
-            state: &self.state,
-            untouched: None,
-            statement: None,
-            instead_of: None,
-            prefers: None,
-            lag: None,
-            new: false,
-            bytes: 0,
-            now: Instant::now(),
-        };
+        let mut ask = Ask::plain(&want, &self.state, Instant::now());
         change(&mut ask);
         then(&ask)
     }

@@ -1,5 +1,7 @@
 //! Which writes a read must see: `mysql-causal_reads`, and the settings of the same name that override it.
 
+use super::{shown, value_of};
+
 /// Which writes a statement must see that goes to replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum CausalReads {
@@ -34,24 +36,23 @@ impl CausalReads {
         }
     }
 
-    /// The level that the attributes of an account or of a rule have, if it is a level.
-    pub fn of_attributes(attributes: &str) -> Option<CausalReads> {
-        if !attributes.contains("causal_reads") {
-            return None;
-        }
-        CausalReads::of_json(&serde_json::from_str(attributes).ok()?).ok().flatten()
+    /// Whether reads must see any writes.
+    pub fn is_on(self) -> bool {
+        self != CausalReads::None
     }
 
-    /// The level that a JSON column has for the key `causal_reads`.
+    /// The level that the attributes of an account or of a rule have, if it is a level.
+    pub fn of_attributes(attributes: &str) -> Option<CausalReads> {
+        CausalReads::of_value(&value_of(attributes, "causal_reads")?).ok()
+    }
+
+    /// The level that is the value of `causal_reads` in a JSON column.
     ///
     /// # Errors
-    /// The invalid value, as text for a message.
-    pub fn of_json(attributes: &serde_json::Value) -> Result<Option<CausalReads>, String> {
-        let Some(value) = attributes.get("causal_reads") else { return Ok(None) };
+    /// What is wrong with the value, as text for a message.
+    pub fn of_value(value: &serde_json::Value) -> Result<CausalReads, String> {
         let level = value.as_str().and_then(CausalReads::named);
-        level
-            .map(Some)
-            .ok_or_else(|| format!("causal_reads is {value}: expected one of {}", Self::NAMES.join(", ")))
+        level.ok_or_else(|| format!("is {}: expected one of {}", shown(value), Self::NAMES.join(", ")))
     }
 }
 

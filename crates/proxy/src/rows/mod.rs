@@ -14,7 +14,7 @@ mod users;
 mod variable_rows;
 mod variables;
 
-pub(crate) use attribute::{flag, transaction_replay};
+pub(crate) use attribute::{flag, transaction_replay, value_of};
 pub use causal::CausalReads;
 pub use clusters::{AuroraRow, Bond, ClusterRow, HostgroupPair, NO_CLUSTER};
 pub use fast_routing::FastRoutingRow;
@@ -22,12 +22,14 @@ pub use firewall::{FirewallFingerprintRow, FirewallMode, FirewallRuleRow, Firewa
 pub use networks::Networks;
 pub use preference::{BackupAvailability, PreferenceSettings};
 #[cfg(test)]
-pub(crate) use servers::tests::server;
+pub(crate) use servers::tests::{hostgroup_attributes, server};
 pub use servers::{
     Balance, CheckType, HostgroupAttributesRow, ReplicationHostgroupRow, ServerRow, ServerStatus,
     ServersDefaults, SslParamsRow, UnshunAlgorithm, Waiting,
 };
 pub use users::UserRow;
+#[cfg(test)]
+pub(crate) use users::tests::user;
 pub use variables::Variables;
 
 /// The id of a hostgroup: a set of servers that are equivalent for routing.

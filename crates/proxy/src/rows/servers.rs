@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CausalReads, HostgroupId, PreferenceSettings};
+use super::{CausalReads, HostgroupId, PreferenceSettings, value_of};
 
 /// Whether a server gets statements, as set by the operator or the monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,11 +249,12 @@ impl HostgroupAttributesRow {
     /// # Errors
     /// The invalid value, as text for a message.
     pub fn causal_reads(&self) -> Result<Option<CausalReads>, String> {
-        CausalReads::of_json(&serde_json::from_str(&self.hostgroup_settings).unwrap_or_default())
+        let level = self.setting("causal_reads").map(|value| CausalReads::of_value(&value));
+        level.transpose().map_err(|flaw| format!("causal_reads {flaw}"))
     }
 
     fn setting(&self, name: &str) -> Option<serde_json::Value> {
-        serde_json::from_str::<serde_json::Value>(&self.hostgroup_settings).ok()?.get(name).cloned()
+        value_of(&self.hostgroup_settings, name)
     }
 }
 
@@ -411,6 +412,24 @@ pub(crate) mod tests {
             max_replication_lag: 0,
             use_ssl: false,
             max_latency_ms: 0,
+            comment: String::new(),
+        }
+    }
+
+    /// A row with the defaults of the configuration and these `hostgroup_settings`.
+    pub(crate) fn hostgroup_attributes(hostgroup: i32, settings: &str) -> HostgroupAttributesRow {
+        HostgroupAttributesRow {
+            hostgroup: HostgroupId(hostgroup),
+            max_num_online_servers: 1_000_000,
+            autocommit: -1,
+            free_connections_pct: 10,
+            init_connect: String::new(),
+            multiplex: true,
+            connection_warming: false,
+            throttle_connections_per_sec: 1_000_000,
+            ignore_session_variables: String::new(),
+            hostgroup_settings: settings.to_owned(),
+            servers_defaults: String::new(),
             comment: String::new(),
         }
     }

@@ -40,3 +40,26 @@ impl std::fmt::Debug for UserRow {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// An account with that name and password.
+    pub(crate) fn user(username: &str, password: &str) -> UserRow {
+        UserRow {
+            username: username.to_owned(),
+            password: password.to_owned(),
+            active: true,
+            use_ssl: false,
+            default_hostgroup: HostgroupId(0),
+            default_schema: String::new(),
+            schema_locked: false,
+            transaction_persistent: true,
+            fast_forward: false,
+            max_connections: 1_000,
+            attributes: String::new(),
+            comment: String::new(),
+        }
+    }
+}

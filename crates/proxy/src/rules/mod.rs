@@ -25,7 +25,7 @@ mod walk;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::rows::FastRoutingRow;
+use crate::rows::{CausalReads, FastRoutingRow};
 
 pub use annotation::{Hint, annotate, is_of_gtids};
 use columns::Conditions;
@@ -144,6 +144,14 @@ impl RuleSet {
     /// Whether any rule checks digests.
     pub fn needs_digest(&self) -> bool {
         self.undigested.len() < self.rules.len()
+    }
+
+    /// Whether any rule makes reads wait for writes.
+    pub fn makes_see_writes(&self) -> bool {
+        let does = |rule: &Rule| {
+            rule.row.gtid_from_hostgroup.is_some() || rule.causal_reads.is_some_and(CausalReads::is_on)
+        };
+        self.rules.iter().any(does)
     }
 
     /// Evaluates the rules. The second value is the statement as rewritten by them.

@@ -7,7 +7,7 @@ use super::RuleRow;
 use super::address::{ClientAddress, Meant, is_address};
 use super::expression::{Expression, ExpressionError};
 use super::rewrite::Replacement;
-use crate::rows::{CausalReads, shown, transaction_replay};
+use crate::rows::{CausalReads, shown, transaction_replay, value_of};
 
 /// Why a rule's conditions on addresses hold for no client: the column, its text, and what is expected. `has_sockets`:
 /// whether clients can connect over Unix sockets.
@@ -132,11 +132,7 @@ pub fn digest_of(text: &[u8]) -> (&[u8], u64) {
 
 /// Parses `{"flagOUTs": [{"id": 1, "weight": 2}, ..]}`. Anything else chooses no flag, as in ProxySQL.
 fn flags_out(attributes: &str) -> Vec<(u32, u32)> {
-    if !attributes.contains("flagOUTs") {
-        return Vec::new();
-    }
-    let Ok(attributes) = serde_json::from_str::<Value>(attributes) else { return Vec::new() };
-    attributes.get("flagOUTs").map(|listed| choices(listed, |_| {})).unwrap_or_default()
+    value_of(attributes, "flagOUTs").map(|listed| choices(&listed, |_| {})).unwrap_or_default()
 }
 
 /// The parts of `flagOUTs` that are not read.

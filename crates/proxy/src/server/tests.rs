@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use narrows_testkit::{Conversation, Endpoint, FakeMysql, Login, RawClient};
 
 use super::*;
-use crate::snapshot::{HostgroupId, UserRow, Variables};
+use crate::snapshot::{UserRow, Variables};
 use crate::stats::{self, Counters};
 use crate::stream::tests::PANIC;
 
@@ -61,20 +61,7 @@ impl Drop for Plane {
 }
 
 pub(super) fn user() -> UserRow {
-    UserRow {
-        username: "sbtest".to_owned(),
-        password: "sbtest".to_owned(),
-        active: true,
-        use_ssl: false,
-        default_hostgroup: HostgroupId(0),
-        default_schema: String::new(),
-        schema_locked: false,
-        transaction_persistent: true,
-        fast_forward: false,
-        max_connections: 2,
-        attributes: String::new(),
-        comment: String::new(),
-    }
+    UserRow { max_connections: 2, ..crate::rows::user("sbtest", "sbtest") }
 }
 
 #[test]

@@ -117,6 +117,24 @@ impl Session {
         pinned.pins.are_only(reasons)
     }
 
+    /// Whether a statement may run elsewhere than on the connection that the client keeps.
+    pub(super) fn may_leave_kept(&self, job: &Job) -> bool {
+        self.binding.pinned.as_ref().is_some_and(|pinned| {
+            let is_held = job
+                .prepared
+                .as_ref()
+                .is_some_and(|statement| pinned.pins.holds(statement.id, PinReason::HELD_STATEMENT));
+            !is_held && self.may_be_left(pinned)
+        })
+    }
+
+    /// A statement that was to run on the connection that the client keeps is to run in another hostgroup instead.
+    pub(super) fn leave_kept_for(&mut self, job: &mut Job, request: &Request) {
+        self.choose_kept(job, job.text(request));
+        // It must not end a transaction that is open there.
+        job.apart = job.options.may_run_apart && self.may_run_apart(job);
+    }
+
     /// Whether a read that is routed to another hostgroup than writes may run outside of the session's transaction: none is
     /// open on the current connection, if there is one.
     pub(super) fn may_run_apart(&self, job: &Job) -> bool {

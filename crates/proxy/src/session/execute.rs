@@ -27,6 +27,7 @@ use super::{End, Interrupt, PinReason, Pinned, Session};
 use crate::backend::{Backend, BackendError};
 use crate::figures::Doing;
 use crate::pool::{Exit, Lease};
+use crate::rows::HostgroupId;
 use crate::rt::{select, sleep};
 use crate::snapshot::Snapshot;
 
@@ -173,6 +174,12 @@ impl Session {
                 Attempt::Again => self.count_retry(),
             }
         }
+    }
+
+    /// Has a statement run in another hostgroup than the one that was chosen first.
+    pub(super) fn redirect(&self, job: &mut Job, hostgroup: HostgroupId) {
+        job.hostgroup = hostgroup;
+        self.handle.goes_to(hostgroup);
     }
 
     /// There is no connection for an attempt: asks for another attempt if that is safe, or sends the client an error.

@@ -84,18 +84,7 @@ impl Session {
         let snapshot = self.snapshot();
         let want = self.want.own(self.client.capabilities);
         let hostgroup = self.want.account.row.default_hostgroup;
-        let ask = Ask {
-            want: &want,
-            state: &self.data.state,
-            untouched: None,
-            statement: None,
-            instead_of: None,
-            prefers: None,
-            lag: None,
-            new: false,
-            bytes: 0,
-            now: self.handle.since(),
-        };
+        let ask = Ask::plain(&want, &self.data.state, self.handle.since());
         let found = select! {
             biased;
             found = self.worker.pool.lease(&snapshot, hostgroup, ask) => found,

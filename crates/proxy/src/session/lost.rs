@@ -232,8 +232,7 @@ impl Session {
             self.give_back(backend, Exit::Return);
             self.lose_track_of(writer);
             self.worker.counters.borrow_mut().reads_run_on_writers += 1;
-            job.hostgroup = writer;
-            self.handle.goes_to(writer);
+            self.redirect(job, writer);
         } else {
             tries.refused_since.get_or_insert_with(Instant::now);
             tries.begin_with(begun);

@@ -65,6 +65,8 @@ pub(super) struct Outcome {
 pub(super) struct Answering {
     /// Its structure.
     pub(super) expect: Expect,
+    /// What is answered.
+    pub(super) of: Statement,
     /// The client's id for the statement that is being prepared.
     pub(super) statement: u32,
     /// Errors that are not sent to the client if they are the whole answer, because the command can be tried again.

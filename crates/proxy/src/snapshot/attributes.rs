@@ -116,11 +116,8 @@ fn flaws_of_split(value: &Value) -> Vec<String> {
 }
 
 fn flaws_of_causal_reads(value: &Value) -> Vec<String> {
-    let flaw = || {
-        let levels = CausalReads::NAMES.join(", ");
-        format!("is {}: expected one of {levels}; the hostgroup's setting counts instead", shown(value))
-    };
-    value.as_str().and_then(CausalReads::named).is_none().then(flaw).into_iter().collect()
+    let flaw = CausalReads::of_value(value).err();
+    flaw.map(|flaw| format!("{flaw}; the hostgroup's setting counts instead")).into_iter().collect()
 }
 
 fn flaws_of_replay(value: &Value) -> Vec<String> {

@@ -78,20 +78,7 @@ fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 fn user(name: &str) -> UserRow {
-    UserRow {
-        username: name.to_owned(),
-        password: "secret".to_owned(),
-        active: true,
-        use_ssl: false,
-        default_hostgroup: HostgroupId(0),
-        default_schema: String::new(),
-        schema_locked: false,
-        transaction_persistent: true,
-        fast_forward: false,
-        max_connections: 1_000,
-        attributes: String::new(),
-        comment: String::new(),
-    }
+    crate::rows::user(name, "secret")
 }
 
 fn rule(rule_id: i64, change: impl FnOnce(&mut RuleRow)) -> RuleRow {

@@ -231,6 +231,52 @@ const ROW: &str = "4 hostgroup 3: hostgroup_settings";
 const SOME_SERVERS: [(&str, i32, u32); 3] = [("a", 3, 10), ("b", 3, 10), ("c", 1, 1)];
 
 #[test]
+fn warns_of_causal_reads_that_no_read_meets() {
+    const LEVEL: &str = "attributes=\"{\\\"causal_reads\\\":\\\"session\\\"}\"";
+    let general = "mysql_variables={causal_reads=\"session\"}\n\
+                   mysql_servers=({hostname=\"a\" hostgroup=0},{hostname=\"b\" hostgroup=1},{hostname=\"c\" hostgroup=5})\n";
+    let users =
+        format!("mysql_users=({{username=\"app\" {LEVEL}}},\n{{username=\"raw\" fast_forward=1 {LEVEL}}})\n");
+    let pair = "mysql_replication_hostgroups=({writer_hostgroup=0 reader_hostgroup=1})\n";
+    let rules = |more: &str| format!("mysql_query_rules=({{rule_id=1 match_digest=\"a\" {LEVEL}}}{more})\n");
+    let none = "has no effect: no hostgroup is the reader_hostgroup of another one";
+    let raw = "4 user \"raw\": attributes `causal_reads` has no effect: the sessions of fast_forward accounts stay on one \
+               connection";
+    assert_eq!(
+        warned(&format!("{general}{users}{}", rules(""))),
+        [
+            format!("1 mysql-causal_reads {none}"),
+            format!("3 user \"app\": attributes `causal_reads` {none}"),
+            raw.to_owned(),
+            format!("5 rule 1: attributes `causal_reads` {none}"),
+        ]
+    );
+    let more = ",\n{rule_id=2 match_digest=\"b\" gtid_from_hostgroup=7},\n{rule_id=3 match_digest=\"c\" gtid_from_hostgroup=1},\n\
+                {rule_id=4 match_digest=\"d\" gtid_from_hostgroup=0 destination_hostgroup=0},\n\
+                {rule_id=5 match_digest=\"e\" gtid_from_hostgroup=0 destination_hostgroup=5},\n\
+                {rule_id=6 active=0 gtid_from_hostgroup=7}";
+    let settings = "hostgroup_settings=\"{\\\"causal_reads\\\":\\\"user\\\"}\"";
+    let settings = format!(
+        "mysql_hostgroup_attributes=({{hostgroup_id=0 {settings}}},\n{{hostgroup_id=1 {settings}}},\n{{hostgroup_id=5 {settings}}})\n"
+    );
+    let of_no_pair = "hostgroup_settings `causal_reads` has no effect: the hostgroup is the reader_hostgroup of no other one";
+    let idle = |line: u8, rule: u8, why: &str| {
+        format!("{line} rule {rule}: gtid_from_hostgroup has no effect: {why}")
+    };
+    assert_eq!(
+        warned(&format!("{general}{users}{}{pair}{settings}", rules(more))),
+        [
+            raw.to_owned(),
+            idle(6, 2, "that hostgroup has no server"),
+            idle(7, 3, "that hostgroup has readers, and what is written counts for its writer_hostgroup"),
+            idle(8, 4, "it is the destination_hostgroup, whose servers have what is written there"),
+            format!("12 hostgroup 0: {of_no_pair}"),
+            format!("14 hostgroup 5: {of_no_pair}"),
+        ]
+    );
+}
+
+#[test]
 fn warns_of_backups_that_cannot_be() {
     let cases: [(&str, &[String]); 5] = [
         (r#"{"backup_weight_threshold":10}"#, &[]),

@@ -7,7 +7,7 @@ use super::super::{ConnectionSlot, Scope};
 use super::*;
 use crate::figures::Counters;
 use crate::hostgroup::ShunLimits;
-use crate::rows::{HostgroupAttributesRow, ServerRow, Variables, server};
+use crate::rows::{HostgroupAttributesRow, ServerRow, Variables, hostgroup_attributes, server};
 
 /// In which state a server is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,20 +32,7 @@ const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 const WEIGHTS: [u32; 4] = [3, 3, 2, 2];
 
 fn attributes(hostgroup_settings: &str) -> HostgroupAttributesRow {
-    HostgroupAttributesRow {
-        hostgroup: GROUP,
-        max_num_online_servers: 1_000_000,
-        autocommit: -1,
-        free_connections_pct: 10,
-        init_connect: String::new(),
-        multiplex: true,
-        connection_warming: false,
-        throttle_connections_per_sec: 1_000_000,
-        ignore_session_variables: String::new(),
-        hostgroup_settings: hostgroup_settings.to_owned(),
-        servers_defaults: String::new(),
-        comment: String::new(),
-    }
+    hostgroup_attributes(GROUP.0, hostgroup_settings)
 }
 
 /// Servers with these settings of their hostgroup; this process is in the zone east.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::lag::{LagLimit, ReplicaLag};
-use crate::rows::{HostgroupAttributesRow, Variables};
+use crate::rows::{Variables, hostgroup_attributes};
 
 /// A limit in milliseconds.
 fn within(ms: u32) -> Option<LagFilter> {
@@ -30,20 +30,7 @@ fn scene(settings: &str) -> Scene {
     let mut rows = rows(weights.map(row).to_vec());
     rows.variables =
         Variables { zone: "east".to_owned(), slow_start: Duration::ZERO, ..Variables::default() };
-    rows.hostgroup_attributes = vec![HostgroupAttributesRow {
-        hostgroup: GROUP,
-        max_num_online_servers: 1_000_000,
-        autocommit: -1,
-        free_connections_pct: 10,
-        init_connect: String::new(),
-        multiplex: true,
-        connection_warming: false,
-        throttle_connections_per_sec: 1_000_000,
-        ignore_session_variables: String::new(),
-        hostgroup_settings: settings.to_owned(),
-        servers_defaults: String::new(),
-        comment: String::new(),
-    }];
+    rows.hostgroup_attributes = vec![hostgroup_attributes(GROUP.0, settings)];
     Scene::new(rows)
 }
 
@@ -152,18 +139,7 @@ fn who_waits_for_a_lag_holds_up_nobody_and_goes_on_when_it_ends() {
         lags(&scene, "a", Some(5_000));
         let _peer = scene.idle("a", "app");
         let (snapshot, want) = (scene.snapshot(), scene.want("app"));
-        let plain = Ask {
-            want: &want,
-            state: &scene.state,
-            untouched: None,
-            statement: None,
-            instead_of: None,
-            prefers: None,
-            lag: None,
-            new: false,
-            bytes: 0,
-            now: Instant::now(),
-        };
+        let plain = Ask::plain(&want, &scene.state, Instant::now());
         let lease = scene.pool.lease(&snapshot, GROUP, Ask { lag: within(1_000), ..plain });
         let mut limited = std::pin::pin!(lease);
         let passes = async {

@@ -5,31 +5,33 @@
 //! hostgroup those of all ([`crate::hostgroup::Writes`]). A statement for readers then has [`MustSee`]: the pool prefers servers
 //! that are known to have it; else the one it gets is asked to wait for a short time; else the writer runs it.
 
+mod doubts;
 pub(super) mod must_see;
+mod note;
 mod written;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use narrows_sql::{Flags, Kind};
+use narrows_sql::Kind;
 use narrows_wire::charset::Family;
 use narrows_wire::gtid::GtidSet;
-use narrows_wire::{Command, Errno, Status};
+use narrows_wire::{Command, Errno};
 
 use super::job::Job;
 use super::lease::{Leased, NoLease};
-use super::outcome::Outcome;
 use super::request::Request;
 use super::{End, PinReason, Session};
 use crate::backend::{Backend, BackendError, TRACK_GTIDS, is_report};
 use crate::hostgroup::{Hostgroup, ServerFigures, Writes};
 use crate::rows::{CausalReads, HostgroupId};
-use crate::rt::select;
+use crate::rt::{Instant, select};
 use crate::snapshot::Snapshot;
 
 use must_see::MustSee;
+use note::writes;
+use written::Token;
 pub(super) use written::Written;
-use written::{Deed, Token};
 
 /// What becomes of a statement whose server may lack what it must see.
 enum Found {
@@ -73,21 +75,27 @@ impl Session {
             return;
         }
         let mut sees = self.must_see(&snapshot, level, writer);
+        let mut is_doubted = false;
         if let Some(token) = token {
-            sees.add(token);
+            is_doubted = sees.add(token, &self.data.written.doubts, writer);
         }
-        if (sees.is_unknown || !self.has_reader(&snapshot, job.hostgroup))
-            && let Some(writer) = writer
+        if !sees.is_unknown && sees.gtids.is_empty() {
+            return;
+        }
+        self.worker.counters.borrow_mut().causal_reads += 1;
+        if let Some(writer) = writer
+            && (sees.is_unknown || is_doubted || !self.has_reader(&snapshot, job.hostgroup))
         {
-            self.worker.counters.borrow_mut().causal_unknown += 1;
-            job.hostgroup = writer;
-            self.handle.goes_to(writer);
+            let mut counters = self.worker.counters.borrow_mut();
+            match sees.is_unknown {
+                true => counters.causal_unknown += 1,
+                false => counters.causal_on_writer += 1,
+            }
+            drop(counters);
+            self.redirect(job, writer);
         }
-        if sees.is_unknown || !sees.gtids.is_empty() {
-            self.worker.counters.borrow_mut().causal_reads += 1;
-            job.options.caching = None;
-            job.sees = Some(Box::new(sees));
-        }
+        job.options.caching = None;
+        job.sees = Some(Box::new(sees));
     }
 
     /// Whether any server of a hostgroup can be connected to, as far as is known.
@@ -133,7 +141,7 @@ impl Session {
     fn must_see(&self, snapshot: &Snapshot, level: CausalReads, writer: Option<HostgroupId>) -> MustSee {
         let written = writer.map(|writer| self.data.written.to(writer)).unwrap_or_default();
         let is_unknown = writer.is_some_and(|writer| self.data.written.is_unknown(writer));
-        let mut sees = MustSee { gtids: written, is_unknown, level, writer, has_token: false };
+        let mut sees = MustSee { gtids: written, is_unknown, level, writer, token: None };
         let username = match level {
             _ if writer.is_none() => return sees,
             CausalReads::None | CausalReads::Session => return sees,
@@ -191,7 +199,8 @@ impl Session {
         let behind = backend.login.server.address();
         let Leased { backend, pins, pinned } = leased;
         self.keep_unasked((backend, pins, pinned));
-        let Some(writer) = sees.writer.filter(|_| !pinned) else {
+        let may_leave = !pinned || self.may_leave_kept(job);
+        let Some(writer) = sees.writer.filter(|_| may_leave) else {
             let waited = snapshot.variables.causal_reads_timeout.as_millis();
             let text = format!(
                 "{behind} has not applied what the statement must see within {waited} ms (causal_reads). It has not run."
@@ -199,8 +208,10 @@ impl Session {
             return Ok(Err(NoLease::Refused(Errno::NO_SERVER_IN_TIME, text)));
         };
         self.worker.counters.borrow_mut().causal_on_writer += 1;
-        job.hostgroup = writer;
-        self.handle.goes_to(writer);
+        self.redirect(job, writer);
+        if pinned {
+            self.leave_kept_for(job, request);
+        }
         Ok(Ok(None))
     }
 
@@ -212,15 +223,19 @@ impl Session {
         request: &mut Request,
         sees: &MustSee,
     ) -> Result<Result<Found, NoLease>, End> {
+        // Only the writer knows.
+        if sees.is_unknown {
+            return Ok(Ok(Found::Behind));
+        }
         let figures = Arc::clone(&backend.login.server.figures);
-        if figures.position.has(&sees.gtids) && !sees.is_unknown {
+        if figures.position.has(&sees.gtids) {
             self.worker.counters.borrow_mut().causal_known += 1;
             return Ok(Ok(Found::There));
         }
         let now = self.worker.pool.since_start();
         // Half of the connections stay for statements that need not wait.
         let most = backend.login.server.row.max_connections.div_ceil(2);
-        let Some(_right) = figures.position.may_wait(now, most).filter(|_| !sees.is_unknown) else {
+        let Some(_right) = figures.position.may_wait(now, most) else {
             return Ok(Ok(Found::Behind));
         };
         if let Err(no_lease) = self.clear_the_way(backend).await {
@@ -228,6 +243,9 @@ impl Session {
         }
         let variables = &snapshot.variables;
         let wait = (variables.causal_reads_timeout, variables.connect_timeout_server);
+        // MariaDB does not say here what it has written itself.
+        let says_all = backend.login.family == Family::MySql;
+        let before = if says_all { figures.position.known() } else { GtidSet::default() };
         let asked = Box::pin(backend.wait_for_gtids(&sees.gtids, wait));
         // A server without GTIDs has no such function.
         let waited = match self.unless_interrupted(asked, backend, request).await? {
@@ -237,7 +255,9 @@ impl Session {
                 return Ok(Err(no_lease));
             }
         };
-        figures.position.learn(&waited.applied);
+        if let Some(applied) = &waited.applied {
+            learn(backend, applied, &before);
+        }
         if waited.is_there {
             figures.position.learn(&sees.gtids);
             figures.position.caught_up();
@@ -264,18 +284,20 @@ impl Session {
         sees: &MustSee,
     ) -> Result<Result<(), NoLease>, End> {
         let figures = Arc::clone(&backend.login.server.figures);
+        let Some(hostgroup) = sees.writer else { return Ok(Ok(())) };
         if !sees.is_unknown && figures.position.has(&sees.gtids) {
+            self.data.written.doubts.end(hostgroup, sees.token.as_ref());
             return Ok(Ok(()));
         }
-        let Some(hostgroup) = sees.writer else { return Ok(Ok(())) };
         // It has no GTIDs, as it said a moment ago.
-        if figures.position.may_wait(self.worker.pool.since_start(), u32::MAX).is_none() {
+        if figures.position.is_left_alone(self.worker.pool.since_start()) {
             return Ok(Ok(()));
         }
         let losses = writes(snapshot, hostgroup).map_or(0, Writes::losses);
         if let Err(no_lease) = self.clear_the_way(backend).await {
             return Ok(Err(no_lease));
         }
+        let before = figures.position.known();
         let asked = Box::pin(backend.executed_gtids(snapshot.variables.connect_timeout_server));
         let executed = match self.unless_interrupted(asked, backend, request).await? {
             Ok(executed) => executed.flatten(),
@@ -286,10 +308,8 @@ impl Session {
             self.leave_alone(&figures, PAUSE);
             return Ok(Ok(()));
         };
-        figures.position.learn(&executed);
-        if !sees.has_token && !executed.contains(&sees.gtids) {
-            self.forget_what_is_lost(snapshot, hostgroup, &executed);
-        }
+        learn(backend, &executed, &before);
+        self.compare_with_writer(snapshot, hostgroup, sees, &executed);
         if sees.is_unknown {
             self.data.written.begin_with(hostgroup, &executed);
             if let Some(writes) = writes(snapshot, hostgroup).filter(|_| sees.level != CausalReads::Session) {
@@ -319,7 +339,27 @@ impl Session {
         })
     }
 
-    /// The writer lacks what clients have written to another one before: no replica will ever have it.
+    /// The writer has said what it has: what a statement must see and the writer lacks, no replica will ever have.
+    fn compare_with_writer(
+        &mut self,
+        snapshot: &Snapshot,
+        hostgroup: HostgroupId,
+        sees: &MustSee,
+        executed: &GtidSet,
+    ) {
+        let is_lost = match &sees.token {
+            None => !executed.contains(&sees.gtids),
+            Some(token) => {
+                self.data.written.doubts.compare(hostgroup, token, executed, Instant::now());
+                !executed.contains(&self.data.written.to(hostgroup))
+            }
+        };
+        if is_lost {
+            self.forget_what_is_lost(snapshot, hostgroup, executed);
+        }
+    }
+
+    /// The writer lacks what clients have written to another one before.
     fn forget_what_is_lost(&mut self, snapshot: &Snapshot, hostgroup: HostgroupId, executed: &GtidSet) {
         self.data.written.keep_common(hostgroup, executed);
         if let Some(writes) = writes(snapshot, hostgroup) {
@@ -332,93 +372,18 @@ impl Session {
         );
     }
 
-    /// A server has reported that it has written these transactions of the client; returns them if they are followed.
-    pub(super) fn publish_written(&self, backend: &Backend, gtids: &[u8]) -> Option<GtidSet> {
-        let snapshot = self.snapshot();
-        if !self.follows_writes(&snapshot) {
-            return None;
-        }
-        let written = GtidSet::parse(std::str::from_utf8(gtids).ok()?).ok()?;
-        let server = &backend.login.server;
-        server.figures.position.learn(&written);
-        if snapshot.tracks_gtids
-            && let Some(writes) = writes(&snapshot, writer_of(&snapshot, server.row.hostgroup))
-        {
-            writes.add(&self.want.account.row.username, &written);
-        }
-        self.worker.counters.borrow_mut().gtids_collected += 1;
-        Some(written)
-    }
-
-    /// Notes what a statement has written, after its answer. Most have only read.
-    #[inline]
-    pub(super) fn note_written(&mut self, backend: &Backend, job: &Job, outcome: &mut Outcome) {
-        let is_plain_read =
-            job.statement.kind == Kind::Select && !job.statement.flags.intersects(Flags::MULTI);
-        if !is_plain_read || outcome.gtids.is_some() || self.data.written.is_pending() {
-            self.note_deed(backend, job, outcome);
-        }
-    }
-
-    fn note_deed(&mut self, backend: &Backend, job: &Job, outcome: &mut Outcome) {
-        let deed = deed(job, outcome);
-        if deed == Deed::Read && outcome.gtids.is_none() && !self.data.written.is_pending() {
-            return;
-        }
-        let snapshot = self.snapshot();
-        let hostgroup = writer_of(&snapshot, backend.login.server.row.hostgroup);
-        if !self.follows_writes(&snapshot) {
-            // A setting may make others see it later.
-            writes(&snapshot, hostgroup)
-                .filter(|writes| writes.are_followed())
-                .inspect(|writes| writes.lose_track());
-            return self.data.written.lose_track(hostgroup);
-        }
-        let status = outcome.status.unwrap_or(self.data.status);
-        let reported = (hostgroup, outcome.gtids.take());
-        let mut is_lost = self.data.written.note(deed, reported, status.contains(Status::IN_TRANS));
-        // MariaDB reports the last transaction of a routine only, which may be one of several domains.
-        if runs_others(job) && (outcome.error.is_some() || backend.login.family == Family::MariaDb) {
-            self.data.written.lose_track(hostgroup);
-            is_lost = true;
-        }
-        if is_lost
-            && snapshot.tracks_gtids
-            && let Some(writes) = writes(&snapshot, hostgroup)
-        {
-            writes.lose_track();
-        }
-    }
-
-    /// A server of `hostgroup` was lost with a statement, which may have written. A client that reads to find out must see it.
-    pub(super) fn doubt_written(&mut self, hostgroup: HostgroupId, job: &Job) {
-        if !only_reads(job.statement.kind) || self.data.written.is_pending() {
-            self.lose_track_of(hostgroup);
-        }
-    }
-
-    /// Something is written in `hostgroup` of which no GTID will be known: by a statement that was taken for a read, or that was lost.
-    pub(super) fn lose_track_of(&mut self, hostgroup: HostgroupId) {
-        let snapshot = self.snapshot();
-        let hostgroup = writer_of(&snapshot, hostgroup);
-        self.data.written.note(Deed::Wrote, (hostgroup, None), false);
-        if let Some(writes) = writes(&snapshot, hostgroup) {
-            writes.lose_track();
-        }
-    }
-
-    /// After a SET, which may have been about the reports of the server: they are asked for again, which MySQL allows
-    /// between transactions only.
-    pub(super) fn doubt_reports(&self, backend: &mut Backend) {
-        if self.data.state.literal(TRACK_GTIDS).is_some() && !self.data.status.contains(Status::IN_TRANS) {
-            backend.login.doubt_reports();
-        }
-    }
-
     /// Whether the client has asked for the GTIDs of its transactions.
     pub(super) fn asks_for_gtids(&self) -> bool {
         self.snapshot().variables.client_session_track_gtid
             && self.data.state.literal(TRACK_GTIDS).is_some_and(is_report)
+    }
+}
+
+/// Takes over everything that a server has applied, as it has said; `before`: what was known when it was asked.
+fn learn(backend: &Backend, applied: &GtidSet, before: &GtidSet) {
+    let server = &backend.login.server;
+    if server.figures.position.told(applied, before) {
+        tracing::warn!(server = server.address(), "a server lacks transactions that it had before");
     }
 }
 
@@ -429,20 +394,11 @@ fn note_sync(backend: &Backend) {
     }
 }
 
-/// The writer hostgroup to which the writes of a server belong.
-fn writer_of(snapshot: &Snapshot, hostgroup: HostgroupId) -> HostgroupId {
-    snapshot.writers.get(&hostgroup).copied().unwrap_or(hostgroup)
-}
-
-fn writes(snapshot: &Snapshot, writer: HostgroupId) -> Option<&Writes> {
-    snapshot.hostgroups.get(&writer).map(|hostgroup| &hostgroup.demand.writes)
-}
-
 /// Whether what a statement must see exists, as far as is known: others need not suffer from what a client has made up.
 fn may_be_true(snapshot: &Snapshot, sees: &MustSee) -> bool {
     let hostgroup = sees.writer.and_then(|writer| snapshot.hostgroups.get(&writer));
     let has = |it: &Arc<Hostgroup>| it.servers.iter().any(|server| server.figures.position.has(&sees.gtids));
-    !sees.has_token || hostgroup.is_some_and(has)
+    sees.token.is_none() || hostgroup.is_some_and(has)
 }
 
 /// Whether a statement shows data, or begins a transaction that does.
@@ -454,62 +410,6 @@ fn reads_data(job: &Job) -> bool {
     );
     let says_nothing = [Kind::Set, Kind::SetTransaction, Kind::Use, Kind::Commit, Kind::Rollback, Kind::Kill];
     is_run && !says_nothing.contains(&job.statement.kind)
-}
-
-/// What a statement has done to the data.
-fn deed(job: &Job, outcome: &Outcome) -> Deed {
-    // An error says nothing of what ran before it.
-    if runs_others(job) || outcome.rows_changed > 0 {
-        return Deed::Wrote;
-    }
-    match job.statement.kind {
-        _ if outcome.error.is_some() => Deed::Read,
-        Kind::Rollback => Deed::RolledBack,
-        kind if only_reads(kind) => Deed::Read,
-        kind if changes_rows(kind) => Deed::Read,
-        _ => Deed::Wrote,
-    }
-}
-
-/// Whether a statement runs others: a routine, a prepared one, or several in one text.
-fn runs_others(job: &Job) -> bool {
-    matches!(job.statement.kind, Kind::Call | Kind::Execute | Kind::Other)
-        || job.statement.flags.intersects(Flags::MULTI)
-}
-
-/// Whether the answer to a statement tells how many rows it has changed.
-fn changes_rows(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Insert | Kind::Replace | Kind::Update | Kind::Delete | Kind::LoadData | Kind::LoadDataLocal
-    )
-}
-
-/// Whether a statement writes nothing that servers replicate, but for what its transaction has written before.
-fn only_reads(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Select
-            | Kind::Do
-            | Kind::Set
-            | Kind::SetTransaction
-            | Kind::Use
-            | Kind::Show
-            | Kind::ShowWarnings
-            | Kind::Explain
-            | Kind::Begin
-            | Kind::Commit
-            | Kind::Savepoint
-            | Kind::ReleaseSavepoint
-            | Kind::RollbackToSavepoint
-            | Kind::LockTables
-            | Kind::UnlockTables
-            | Kind::Prepare
-            | Kind::Deallocate
-            | Kind::GetDiagnostics
-            | Kind::Kill
-            | Kind::Empty
-    )
 }
 
 /// The text of a literal such as `_utf8mb4 'text' COLLATE utf8mb4_bin`.

@@ -2,6 +2,7 @@
 
 use narrows_wire::gtid::GtidSet;
 
+use super::doubts::Doubts;
 use super::written::Token;
 use crate::rows::{CausalReads, HostgroupId};
 
@@ -14,19 +15,29 @@ pub(in super::super) struct MustSee {
     pub(super) level: CausalReads,
     /// Where it runs if no reader has them in time.
     pub(super) writer: Option<HostgroupId>,
-    /// Some are named by the client, and may exist nowhere.
-    pub(super) has_token: bool,
+    /// Those among them that the client names, which may exist nowhere.
+    pub(super) token: Option<GtidSet>,
 }
 
 impl MustSee {
-    /// It must see what the client names, too.
-    pub(super) fn add(&mut self, token: Token) {
-        match token {
-            Token::Gtids(gtids) => {
-                self.has_token = true;
-                self.gtids.add(&gtids);
+    /// It must see what the client names, too. Returns whether the writer has lacked that a moment ago.
+    pub(super) fn add(&mut self, token: Token, doubts: &Doubts, writer: Option<HostgroupId>) -> bool {
+        let gtids = match token {
+            Token::Gtids(gtids) => gtids,
+            Token::Unknown => {
+                self.is_unknown = true;
+                return false;
             }
-            Token::Unknown => self.is_unknown = true,
+        };
+        let doubt = writer.and_then(|writer| doubts.about(writer, &gtids));
+        match doubt.and_then(|doubt| doubt.left.as_ref()) {
+            // The rest is lost.
+            Some(left) => self.gtids.add(left),
+            None => {
+                self.gtids.add(&gtids);
+                self.token = Some(gtids);
+            }
         }
+        doubt.is_some_and(|doubt| doubt.left.is_none())
     }
 }

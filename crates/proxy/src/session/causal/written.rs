@@ -2,6 +2,7 @@
 
 use narrows_wire::gtid::GtidSet;
 
+use super::doubts::Doubts;
 use crate::rows::HostgroupId;
 
 /// The transactions that a session has written, by writer hostgroup.
@@ -12,6 +13,8 @@ pub(in super::super) struct Written {
     is_unknown: bool,
     /// Something was written in the open transaction, or by a statement whose server has reported no GTID yet.
     is_pending: bool,
+    /// Tokens of others that the writer has lacked.
+    pub(super) doubts: Doubts,
 }
 
 /// What a session has written to the servers of one hostgroup.
@@ -48,22 +51,28 @@ impl Written {
         (hostgroup, reported): (HostgroupId, Option<GtidSet>),
         is_open: bool,
     ) -> bool {
+        let is_lost = self.would_lose(deed, reported.is_some(), is_open);
+        self.is_pending = is_open && reported.is_none() && self.is_pending_after(deed);
         if let Some(set) = reported {
             self.add(hostgroup, &set);
-            self.is_pending = false;
-            return false;
         }
-        match deed {
-            Deed::Read => {}
-            Deed::Wrote => self.is_pending = true,
-            Deed::RolledBack => self.is_pending = false,
-        }
-        let is_lost = self.is_pending && !is_open;
         if is_lost {
-            self.is_pending = false;
             self.lose_track(hostgroup);
         }
         is_lost
+    }
+
+    /// Whether track would be lost by such a statement; `is_told`: its server has reported what it wrote.
+    pub(super) fn would_lose(&self, deed: Deed, is_told: bool, is_open: bool) -> bool {
+        !is_told && !is_open && self.is_pending_after(deed)
+    }
+
+    fn is_pending_after(&self, deed: Deed) -> bool {
+        match deed {
+            Deed::Read => self.is_pending,
+            Deed::Wrote => true,
+            Deed::RolledBack => false,
+        }
     }
 
     /// Something was written to a hostgroup of which no GTID is known.

@@ -83,9 +83,8 @@ impl Session {
             }
             _ => HoldBack::default(),
         };
-        let apart = job.apart;
-        let file = may_load_a_file(&statement.prepared.statement);
-        Answering { expect: job.expect, statement: statement.id, hold_back, apart, file, throttle: 0 }
+        let of = statement.prepared.statement;
+        Answering { of, statement: statement.id, hold_back, file: may_load_a_file(&of), ..job.answering() }
     }
 
     /// Handles an error that the client has not received, so that the command can be tried again.

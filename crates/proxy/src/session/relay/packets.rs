@@ -1,5 +1,6 @@
 //! The packets of an answer that are examined: the end of the columns, OK, EOF, ERR.
 
+use narrows_sql::{Flags, Kind};
 use narrows_wire::charset::Family;
 use narrows_wire::frame::{HEADER_LENGTH, put_encoded};
 use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
@@ -42,7 +43,20 @@ impl Relay<'_> {
                 Ok(())
             }
         };
+        if matches!(next, Next::Ok { .. } | Next::Eof { .. } | Next::Err { .. }) {
+            self.note_end();
+        }
         Ok(done)
+    }
+
+    /// After the last packet of an answer, or of that to one of several statements, and before the client has it: what others take
+    /// for everything that was written may be all no longer.
+    fn note_end(&self) {
+        let of = &self.answering.of;
+        let is_several = of.flags.intersects(Flags::MULTI);
+        if is_several || of.kind != Kind::Select && self.tracker.is_done() {
+            self.session.publish_losses(self.backend, of, self.outcome);
+        }
     }
 
     /// Removes the flag for autocommit from a packet, because the client has it off.
