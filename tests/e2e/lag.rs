@@ -2,82 +2,46 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, wait_until};
+use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RawClient, RealServer, wait_until};
 
+use crate::replicas::Replicas;
 use crate::support::start;
 
 /// How late the replica is, in seconds: less than the server may take to answer a client.
 const DELAY_S: u32 = 8;
 
 /// A primary, and a replica that is late.
-struct Pair {
-    primary: RealServer,
-    replica: RealServer,
-}
+struct Pair(Replicas);
 
 impl Pair {
     fn start(flavour: Flavour) -> Pair {
-        let server = |id: u32| {
-            let options = ServerOptions::new(flavour)
-                .option(&format!("--server-id={id}"))
-                .option("--log-bin=binlog")
-                .option("--binlog-format=ROW");
-            match flavour {
-                Flavour::MariaDb => options.start(),
-                Flavour::MySql9 => {
-                    options.option("--gtid-mode=ON").option("--enforce-gtid-consistency=ON").start()
-                }
-            }
-        };
-        let pair = Pair { primary: server(1), replica: server(2) };
-        let port = pair.primary.port();
-        match flavour {
-            Flavour::MariaDb => pair.replica.execute(&[
-                &format!(
-                    "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='sbtest', \
-                     MASTER_PASSWORD='sbtest', MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1"
-                ),
-                "START SLAVE",
-            ]),
-            Flavour::MySql9 => {
-                pair.primary.execute(&["RESET BINARY LOGS AND GTIDS"]);
-                pair.replica.execute(&[
-                    "RESET BINARY LOGS AND GTIDS",
-                    &format!(
-                        "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, \
-                         SOURCE_USER='sbtest', SOURCE_PASSWORD='sbtest', SOURCE_AUTO_POSITION=1, \
-                         GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1"
-                    ),
-                    "START REPLICA",
-                ]);
-            }
-        }
-        pair.primary.execute(&["CREATE DATABASE shop", "CREATE TABLE shop.t (n INT PRIMARY KEY)"]);
+        let pair = Pair(Replicas::start(flavour, 2, &["--binlog-format=ROW"]));
+        pair.0.follow(1, 0);
+        pair.primary().execute(&["CREATE DATABASE shop", "CREATE TABLE shop.t (n INT PRIMARY KEY)"]);
         pair.wait_for_rows("0");
-        match flavour {
-            Flavour::MariaDb => {
-                let late = format!("CHANGE MASTER TO MASTER_DELAY={DELAY_S}");
-                pair.replica.execute(&["STOP SLAVE", &late, "START SLAVE"]);
-            }
-            Flavour::MySql9 => {
-                let late = format!("CHANGE REPLICATION SOURCE TO SOURCE_DELAY={DELAY_S}");
-                pair.replica.execute(&["STOP REPLICA", &late, "START REPLICA"]);
-            }
-        }
+        pair.0.delay(1, DELAY_S);
         pair
+    }
+
+    fn primary(&self) -> &RealServer {
+        &self.0.nodes[0]
+    }
+
+    fn replica(&self) -> &RealServer {
+        &self.0.nodes[1]
     }
 
     fn wait_for_rows(&self, count: &str) {
         let table = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'shop'";
         wait_until("the replica has the rows", || {
-            self.replica.rows(table)[0][0].as_deref() == Some("1")
-                && self.replica.rows("SELECT count(*) FROM shop.t")[0][0].as_deref() == Some(count)
+            self.replica().rows(table)[0][0].as_deref() == Some("1")
+                && self.replica().rows("SELECT count(*) FROM shop.t")[0][0].as_deref() == Some(count)
         });
     }
 
     /// Reads go to hostgroup 1, where both are.
     fn config(&self) -> NarrowsConfig {
-        NarrowsConfig::in_front_of(self.primary.port())
+        NarrowsConfig::in_front_of(self.primary().port())
             .monitor()
             .variable("monitor_username", "sbtest")
             .variable("monitor_password", "sbtest")
@@ -85,8 +49,8 @@ impl Pair {
             .variable("get_server_public_key", "true")
             .variable("connect_timeout_server_max", "30000")
             .rule("rule_id=1 match_digest=\"^SELECT\" destination_hostgroup=1 apply=1")
-            .server(1, self.primary.port(), "max_replication_lag=1000")
-            .server(1, self.replica.port(), "max_replication_lag=1000")
+            .server(1, self.primary().port(), "max_replication_lag=1000")
+            .server(1, self.replica().port(), "max_replication_lag=1000")
     }
 }
 
@@ -107,7 +71,7 @@ fn seen(client: &mut RawClient, hint: &str) -> Vec<String> {
 /// Waits until statements with this limit are routed by a lag of the replica that is within it, or not.
 fn wait_for_route(narrows: &Narrows, pair: &Pair, hint: &str, is_eligible: bool) {
     let explain = format!("EXPLAIN ROUTE '/* {hint} */ SELECT count(*) FROM shop.t' AS sbtest");
-    let (mut admin, replica) = (narrows.admin(), format!("127.0.0.1:{}", pair.replica.port()));
+    let (mut admin, replica) = (narrows.admin(), format!("127.0.0.1:{}", pair.replica().port()));
     wait_until("statements are routed by the lag", || {
         let rows = admin.query(&explain).text_rows();
         let mut lines = rows.iter().map(|row| row.iter().flatten().cloned().collect::<Vec<_>>().join(" "));
@@ -141,7 +105,7 @@ fn a_late_replica_answers_only_statements_whose_limit_it_is_within() {
 fn a_statement_waits_for_a_late_replica_that_is_the_only_server() {
     for flavour in Flavour::both() {
         let pair = Pair::start(flavour);
-        let replica = pair.replica.port();
+        let replica = pair.replica().port();
         let config = pair.config().server(2, replica, "max_replication_lag=1000");
         let narrows = start(&config);
         let mut client = narrows.client();

@@ -48,6 +48,7 @@ mod prepared;
 mod query_events;
 mod recorded;
 mod refusals;
+mod replicas;
 mod restart;
 mod retries;
 mod rules;

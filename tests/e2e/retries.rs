@@ -214,3 +214,49 @@ fn an_execution_is_sent_twice_where_its_text_would_be() {
         assert!(error.code == 2013 && error.message.ends_with("It may have run."), "{flavour:?}: {error:?}");
     }
 }
+
+#[test]
+fn what_only_begins_a_transaction_begins_it_elsewhere_when_its_server_is_lost() {
+    let closes = Move::Close;
+    let goes_away = Move::error(1053, "08S01", "Server shutdown in progress");
+    for begin in ["BEGIN", "START TRANSACTION", "START TRANSACTION READ ONLY"] {
+        for end in [&closes, &goes_away] {
+            let is_open = Move::Reply(vec![writer::ok(0, 0, 3, 0)]);
+            let healthy = Conversation::new().on(begin, &[is_open]);
+            let dying = FakeMysql::start(Conversation::new().on(begin, &[end.clone()]));
+            let healthy = FakeMysql::start(healthy);
+            let config = NarrowsConfig::new()
+                .user("sbtest", "sbtest", "")
+                .server(0, dying.port(), "weight=10000000")
+                .server(0, healthy.port(), "weight=1");
+            let narrows = start(&config);
+            let mut client = narrows.client();
+            assert_eq!(client.query(begin).error(), None, "{begin} {end:?}");
+            client.query("INSERT INTO t VALUES (1)").ok().expect("it runs in the transaction");
+            let sent = |server: &FakeMysql, text: &str| {
+                server.received().iter().filter(|received| received.body == text).count()
+            };
+            assert_eq!((sent(&dying, begin), sent(&healthy, begin)), (1, 1), "{begin} {end:?}");
+            assert_eq!(sent(&healthy, "INSERT INTO t VALUES (1)"), 1, "{begin} {end:?}");
+        }
+    }
+}
+
+#[test]
+fn what_commits_a_transaction_before_it_begins_another_one_is_not_sent_twice() {
+    let is_open = || Move::Reply(vec![writer::ok(0, 0, 3, 0)]);
+    let dying = Conversation::new()
+        .on("BEGIN", &[is_open()])
+        .on("INSERT INTO t VALUES (1)", &[is_open()])
+        .on("START TRANSACTION", &[Move::Close]);
+    let server = FakeMysql::start(dying);
+    let narrows = start(&NarrowsConfig::new().user("sbtest", "sbtest", "").server(0, server.port(), ""));
+    let mut client = narrows.client();
+    for statement in ["BEGIN", "INSERT INTO t VALUES (1)"] {
+        client.query(statement).ok().expect("it runs");
+    }
+    let error = client.query("START TRANSACTION").error().expect("it may have committed");
+    assert!(error.code == 2013 && error.message.ends_with("It may have run."), "{error:?}");
+    let sent = server.received().iter().filter(|received| received.body == "START TRANSACTION").count();
+    assert_eq!(sent, 1);
+}

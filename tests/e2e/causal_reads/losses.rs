@@ -7,14 +7,8 @@ use crate::support::start;
 
 /// Makes the third server the replica of the second one, which takes over from the first.
 fn promote(servers: &Servers) {
-    let name = if servers.flavour == Flavour::MySql9 { "REPLICA" } else { "SLAVE" };
-    for node in &servers.nodes[1..] {
-        node.execute(&[&format!("STOP {name}")]);
-    }
-    match servers.flavour {
-        Flavour::MySql9 => servers.nodes[1].execute(&["RESET REPLICA ALL"]),
-        Flavour::MariaDb => servers.nodes[1].execute(&["RESET SLAVE ALL"]),
-    }
+    servers.forget_source(1);
+    servers.nodes[2].execute(&[&servers.replication("STOP")]);
     servers.follow(2, 1);
 }
 

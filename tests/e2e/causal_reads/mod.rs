@@ -9,26 +9,37 @@ mod pairs;
 mod scripted;
 mod scripts;
 mod shards;
+mod two_writers;
 mod visible;
 
-use narrows_testkit::{
-    Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, wait_until,
-};
+use std::ops::{Deref, DerefMut};
+
+use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient};
+
+use crate::replicas::Replicas;
 
 /// A primary with two replicas, which have the server ids 1, 2 and 3.
-struct Servers {
-    flavour: Flavour,
-    nodes: Vec<RealServer>,
+struct Servers(Replicas);
+
+impl Deref for Servers {
+    type Target = Replicas;
+
+    fn deref(&self) -> &Replicas {
+        &self.0
+    }
+}
+
+impl DerefMut for Servers {
+    fn deref_mut(&mut self) -> &mut Replicas {
+        &mut self.0
+    }
 }
 
 impl Servers {
     fn start(flavour: Flavour) -> Servers {
-        let nodes: Vec<RealServer> = (1..=3).map(|id| options(flavour, id).start()).collect();
-        if flavour == Flavour::MySql9 {
-            // What each has written at its start is not part of the shared history.
-            nodes.iter().for_each(|node| node.execute(&["RESET BINARY LOGS AND GTIDS"]));
-        }
-        let servers = Servers { flavour, nodes };
+        // A killed replica has what it said it had.
+        let durable = ["--innodb-flush-log-at-trx-commit=1", "--sync-binlog=1"];
+        let servers = Servers(Replicas::start(flavour, 3, &durable));
         [1, 2].into_iter().for_each(|replica| servers.follow(replica, 0));
         servers.nodes[0].execute(&[
             "CREATE DATABASE shop",
@@ -40,63 +51,15 @@ impl Servers {
         servers
     }
 
-    fn follow(&self, replica: usize, primary: usize) {
-        let port = self.nodes[primary].port();
-        match self.flavour {
-            Flavour::MySql9 => self.nodes[replica].execute(&[
-                &format!(
-                    "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, SOURCE_USER='sbtest', \
-                     SOURCE_PASSWORD='sbtest', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1"
-                ),
-                "START REPLICA",
-            ]),
-            Flavour::MariaDb => self.nodes[replica].execute(&[
-                &format!(
-                    "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='sbtest', \
-                     MASTER_PASSWORD='sbtest', MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1"
-                ),
-                "START SLAVE",
-            ]),
-        }
-    }
-
-    /// Makes a replica apply what its primary has written these seconds later.
-    fn delay(&self, replica: usize, seconds: u32) {
-        let node = &self.nodes[replica];
-        match self.flavour {
-            Flavour::MySql9 => node.execute(&[
-                "STOP REPLICA SQL_THREAD",
-                &format!("CHANGE REPLICATION SOURCE TO SOURCE_DELAY={seconds}"),
-                "START REPLICA SQL_THREAD",
-            ]),
-            Flavour::MariaDb => node.execute(&[
-                "STOP SLAVE",
-                &format!("CHANGE MASTER TO MASTER_DELAY={seconds}"),
-                "START SLAVE",
-            ]),
-        }
-    }
-
     /// Replicas apply nothing more, or continue.
     fn apply(&self, goes_on: bool) {
-        let verb = if goes_on { "START" } else { "STOP" };
-        let name = if self.flavour == Flavour::MySql9 { "REPLICA" } else { "SLAVE" };
-        self.nodes[1..].iter().for_each(|node| node.execute(&[&format!("{verb} {name} SQL_THREAD")]));
+        let statement = format!("{} SQL_THREAD", self.replication(if goes_on { "START" } else { "STOP" }));
+        self.nodes[1..].iter().for_each(|node| node.execute(&[&statement]));
     }
 
     /// Waits until the replicas have what the primary has.
     fn wait_for_replicas(&self) {
-        let position = |node: &RealServer| {
-            let query = match self.flavour {
-                Flavour::MySql9 => "SELECT @@GLOBAL.gtid_executed",
-                Flavour::MariaDb => "SELECT @@GLOBAL.gtid_current_pos",
-            };
-            node.rows(query)[0][0].clone()
-        };
-        let wanted = position(&self.nodes[0]);
-        for replica in &self.nodes[1..] {
-            wait_until("a replica has what the primary has", || position(replica) == wanted);
-        }
+        self.have_all(0);
     }
 
     /// Reads go to the replicas, everything else to the primary.
@@ -119,21 +82,6 @@ fn split() -> NarrowsConfig {
         .row("mysql_replication_hostgroups", "writer_hostgroup=0 reader_hostgroup=1")
         .rule("rule_id=4 match_digest=\"^SELECT.*FOR UPDATE\" destination_hostgroup=0 apply=1")
         .rule("rule_id=5 match_digest=\"^SELECT\" destination_hostgroup=1 apply=1")
-}
-
-fn options(flavour: Flavour, id: u32) -> ServerOptions {
-    let options = ServerOptions::new(flavour)
-        .account("sbtest", "sbtest")
-        .option(&format!("--server-id={id}"))
-        .option("--log-bin=binlog")
-        .option("--skip-slave-start")
-        // A killed replica has what it said it had.
-        .option("--innodb-flush-log-at-trx-commit=1")
-        .option("--sync-binlog=1");
-    match flavour {
-        Flavour::MariaDb => options.option("--log-slave-updates"),
-        Flavour::MySql9 => options.option("--gtid-mode=ON").option("--enforce-gtid-consistency=ON"),
-    }
 }
 
 /// Runs a test on each kind of server.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{ErrorPacket, Login, Narrows, RawClient, RealServer};
+use narrows_testkit::{Login, Narrows, RawClient, RealServer};
 
 /// A write: its client, the number of its turn, and which one of the turn.
 pub type Key = (usize, u64, u8);
@@ -102,7 +102,7 @@ pub fn write(narrows: &Narrows, client: usize, pause: Duration, stop: &AtomicBoo
                 ledger
                     .errors
                     .push((Instant::now(), format!("{statement}: {} {}", error.code, error.message)));
-                let said = said(statement, &error);
+                let said = said(statement, (error.code, &error.message));
                 if said.is_none() {
                     ledger.unexplained.push(format!("{statement}: {error:?}"));
                 }
@@ -118,9 +118,9 @@ pub fn write(narrows: &Narrows, client: usize, pause: Duration, stop: &AtomicBoo
 }
 
 /// What an error says about its statement and the transaction that it belongs to.
-fn said(statement: &str, error: &ErrorPacket) -> Option<Said> {
-    let says = |text: &str| error.message.contains(text);
-    match error.code {
+pub fn said(statement: &str, (code, message): (u16, &str)) -> Option<Said> {
+    let says = |text: &str| message.contains(text);
+    match code {
         9001 => Some(Said::NotDone),
         2013 if says("It has not run.") || says("its transaction was not committed") => Some(Said::NotDone),
         // A transaction that may have begun has not ended.
@@ -128,6 +128,8 @@ fn said(statement: &str, error: &ErrorPacket) -> Option<Said> {
         2013 if says("It may have run.") => Some(Said::Unknown),
         // Refused by a server that does not take writes any more.
         1290 | 1836 | 1053 => Some(Said::NotDone),
+        // A deadlock, or a transaction that could not be run again.
+        1213 => Some(Said::NotDone),
         _ => None,
     }
 }

@@ -5,13 +5,16 @@ mod crash;
 mod cut_off;
 mod holds;
 mod ledger;
+mod load;
 mod pair;
+mod refused;
 mod replay;
 mod replay_real;
 mod roles;
 mod servers;
 mod switchover;
 mod sysbench;
+mod sysbench_kills;
 mod wrong;
 
 use std::time::Duration;

@@ -106,6 +106,16 @@ impl Pair {
         self.lock().takes_writes = [false, true];
     }
 
+    /// A server takes writes, whatever the other one does.
+    pub fn becomes_writable(&self, server: usize) {
+        self.lock().takes_writes[server] = true;
+    }
+
+    /// Somebody makes a server read-only.
+    pub fn becomes_read_only(&self, server: usize) {
+        self.lock().takes_writes[server] = false;
+    }
+
     /// Closes all connections of a server.
     pub fn hang_up(&self, server: usize) {
         self.servers[server].hang_up();

@@ -157,6 +157,33 @@ fn transactions_of_mysql9_go_on_at_the_replica_that_replaces_their_primary() {
     Flavour::MySql9.if_tested(all_forms);
 }
 
+/// What a server reports about the session depends on the connection: it is no difference.
+fn reported_changes(flavour: Flavour) {
+    let (mut servers, narrows) = begin(flavour);
+    let mut client = shop(&narrows);
+    run(&mut client, &["BEGIN", "INSERT INTO shop.ledger VALUES (5, 1)"]);
+    // It commits the first one, and begins another.
+    run(&mut client, &["BEGIN", "SET NAMES latin1", "INSERT INTO shop.ledger VALUES (5, 2)"]);
+    run(&mut client, &["SET NAMES utf8mb4", "USE shop", "INSERT INTO ledger VALUES (5, 3)"]);
+    servers.catch_up();
+    servers.nodes[0].kill();
+    servers.promote_only(1);
+    run(&mut client, &["INSERT INTO ledger VALUES (5, 4)", "COMMIT"]);
+    let ledger = "SELECT group_concat(turn ORDER BY turn) FROM shop.ledger WHERE client = 5";
+    assert_eq!(on_node(&servers, 1, ledger), "1,2,3,4");
+    assert_eq!(replays(&narrows, "replayed"), 1, "{}", narrows.log());
+}
+
+#[test]
+fn changes_of_the_session_that_mariadb_reports_are_no_difference() {
+    Flavour::MariaDb.if_tested(reported_changes);
+}
+
+#[test]
+fn changes_of_the_session_that_mysql9_reports_are_no_difference() {
+    Flavour::MySql9.if_tested(reported_changes);
+}
+
 /// What the clients have seen is not so any more when their transactions are run again.
 fn differences(flavour: Flavour) {
     let (mut servers, narrows) = begin(flavour);

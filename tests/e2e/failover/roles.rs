@@ -26,6 +26,17 @@ fn started(pair: &Pair, config: &NarrowsConfig) -> (Narrows, RawClient) {
     (narrows, admin)
 }
 
+/// A client is in a transaction, and somebody changes the roles.
+fn changed_under_a_transaction(pair: &Pair) -> (Narrows, RawClient, RawClient) {
+    let (narrows, admin) = started(pair, &seldom(pair));
+    let mut client = narrows.client();
+    for statement in ["BEGIN", "DO 1"] {
+        assert_eq!(client.query(statement).error(), None, "{statement}");
+    }
+    pair.change_roles();
+    (narrows, admin, client)
+}
+
 #[test]
 fn a_client_that_keeps_its_connection_for_nothing_on_it_continues_with_the_new_writer() {
     for interval in ["100", "600000"] {
@@ -59,11 +70,7 @@ fn a_client_that_keeps_its_connection_for_nothing_on_it_continues_when_it_is_los
 #[test]
 fn a_client_in_a_transaction_is_told_that_its_server_takes_no_writes_any_more() {
     let pair = Pair::start();
-    let (narrows, mut admin) = started(&pair, &seldom(&pair));
-    let mut client = narrows.client();
-    assert_eq!(client.query("BEGIN").error(), None);
-    assert_eq!(client.query("DO 1").error(), None);
-    pair.change_roles();
+    let (_narrows, mut admin, mut client) = changed_under_a_transaction(&pair);
     assert_eq!(client.query("INSERT INTO t VALUES (1)").error().map(|error| error.code), Some(1290));
     wait_until("the roles have changed", || is_writer(&mut admin, &pair, NEW));
     assert_eq!(client.query("ROLLBACK").error(), None);
@@ -75,11 +82,7 @@ fn a_client_in_a_transaction_is_told_that_its_server_takes_no_writes_any_more() 
 fn errors_that_mean_another_role_make_narrows_ask_at_once() {
     for code in [1290, 1836, 3032, 3098, 3100] {
         let pair = Pair::start();
-        let (narrows, mut admin) = started(&pair, &seldom(&pair));
-        let mut client = narrows.client();
-        assert_eq!(client.query("BEGIN").error(), None);
-        assert_eq!(client.query("DO 1").error(), None);
-        pair.change_roles();
+        let (_narrows, mut admin, mut client) = changed_under_a_transaction(&pair);
         let error = client.query(format!("{FAILS}{code}")).error().expect("the server refuses it");
         assert_eq!(error.code, code);
         wait_until("the roles have changed", || is_writer(&mut admin, &pair, NEW));
@@ -101,3 +104,36 @@ fn a_lost_connection_makes_narrows_ask_at_once() {
         client.query("INSERT INTO t VALUES (2)").error().is_none() && is_writer(&mut admin, &pair, NEW)
     });
 }
+
+#[test]
+fn a_second_writer_is_logged_and_counted_until_it_is_gone() {
+    let pair = Pair::start();
+    let config = pair.config().variable("monitor_read_only_interval", "100");
+    let (narrows, mut admin) = started(&pair, &config);
+    let mut metrics = narrows.admin();
+    let mut writers = |count: usize| {
+        let line = format!("narrows_replication_writers{{hostgroup=\"0\"}} {count}\n");
+        wait_until("the writers are counted", || {
+            let rows = metrics.query("SHOW PROMETHEUS METRICS").text_rows();
+            rows.into_iter().flatten().flatten().any(|page| page.contains(&line))
+        });
+    };
+    writers(1);
+    // A change of roles is none, whichever server is asked first.
+    pair.change_roles();
+    wait_until("the roles have changed", || is_writer(&mut admin, &pair, NEW));
+    writers(1);
+    assert!(!narrows.log().contains(TWO_WRITERS), "{}", narrows.log());
+    // The old primary comes back without read_only.
+    pair.becomes_writable(OLD);
+    writers(2);
+    let log = narrows.wait_for_log(0, |log| log.contains(TWO_WRITERS));
+    let warning = log.lines().find(|line| line.contains(TWO_WRITERS)).expect("it is there");
+    assert!(warning.contains("WARN") && warning.contains(&pair.port(OLD).to_string()), "{warning}");
+    pair.becomes_read_only(OLD);
+    writers(1);
+    narrows.wait_for_log(0, |log| log.contains("a writer hostgroup has one writer again"));
+    assert_eq!(narrows.log().matches(TWO_WRITERS).count(), 1, "it is said once");
+}
+
+const TWO_WRITERS: &str = "has more than one server that takes writes";

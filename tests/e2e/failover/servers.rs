@@ -2,16 +2,33 @@
 //!
 //! Nothing is durable, and nothing waits for the disk: so replicas keep up with their primary on any machine.
 
-use narrows_testkit::{Flavour, NarrowsConfig, RawClient, RealServer, ServerOptions, wait_until};
+use std::ops::{Deref, DerefMut};
+
+use narrows_testkit::{Flavour, NarrowsConfig, RawClient, RealServer, wait_until};
+
+use crate::replicas::Replicas;
 
 /// A primary with two replicas.
 pub struct Servers {
-    pub flavour: Flavour,
-    pub nodes: Vec<RealServer>,
+    replicas: Replicas,
     /// What the last server that was promoted had replicated until then.
     promoted_at: String,
     /// How many were filled again.
     filled_again: u32,
+}
+
+impl Deref for Servers {
+    type Target = Replicas;
+
+    fn deref(&self) -> &Replicas {
+        &self.replicas
+    }
+}
+
+impl DerefMut for Servers {
+    fn deref_mut(&mut self) -> &mut Replicas {
+        &mut self.replicas
+    }
 }
 
 impl Servers {
@@ -21,7 +38,7 @@ impl Servers {
 
     /// So many, the first of which is the primary.
     pub fn some(flavour: Flavour, count: u32) -> Servers {
-        Servers::with((1..=count).map(|id| options(flavour, id).start()).collect())
+        Servers::with(flavour, count, &[])
     }
 
     /// Those whose commits are acknowledged when a replica has them, however long that takes. Of what a killed process has
@@ -41,8 +58,7 @@ impl Servers {
                 "--innodb-flush-log-at-trx-commit=2",
             ],
         };
-        let node = |id| more.iter().fold(options(flavour, id), |options, more| options.option(more)).start();
-        let servers = Servers::with((1..=3).map(node).collect());
+        let servers = Servers::with(flavour, 3, more);
         servers.nodes[0].execute(&[servers.acknowledge_by_replicas()]);
         servers
     }
@@ -54,52 +70,36 @@ impl Servers {
         }
     }
 
-    fn with(nodes: Vec<RealServer>) -> Servers {
-        let flavour = nodes[0].flavour();
-        if flavour == Flavour::MySql9 {
-            // What each has written at its start is not part of the shared history.
-            nodes.iter().for_each(|node| node.execute(&["RESET BINARY LOGS AND GTIDS"]));
-        }
-        nodes[0].execute(&[
+    fn with(flavour: Flavour, count: u32, more: &[&str]) -> Servers {
+        let all: Vec<&str> = options(flavour).iter().chain(more).copied().collect();
+        let replicas = Replicas::start(flavour, count, &all);
+        replicas.nodes[0].execute(&[
             "CREATE DATABASE shop",
             "CREATE TABLE shop.ledger (client INT, turn INT, PRIMARY KEY (client, turn))",
             "CREATE TABLE shop.counter (client INT PRIMARY KEY, n INT NOT NULL)",
             "CREATE USER shop IDENTIFIED BY 'shop'",
             "GRANT ALL ON shop.* TO shop",
         ]);
-        let servers = Servers { flavour, nodes, promoted_at: String::new(), filled_again: 0 };
+        let servers = Servers { replicas, promoted_at: String::new(), filled_again: 0 };
         for replica in 1..servers.nodes.len() {
             servers.follow(replica, 0, Some(""));
         }
         servers
     }
 
-    /// Makes a server replicate from another one; on MariaDB after this position, if one is given.
+    /// Makes a server a read-only replica of another one; on MariaDB after this position, if one is given.
     fn follow(&self, replica: usize, source: usize, position: Option<&str>) {
-        let (node, port) = (&self.nodes[replica], self.nodes[source].port());
+        let node = &self.nodes[replica];
         match self.flavour {
-            Flavour::MySql9 => node.execute(&[
-                "SET GLOBAL super_read_only = 1",
-                &format!(
-                    "CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT={port}, SOURCE_USER='sbtest', \
-                     SOURCE_PASSWORD='sbtest', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1, SOURCE_CONNECT_RETRY=1"
-                ),
-                "START REPLICA",
-            ]),
+            Flavour::MySql9 => node.execute(&["SET GLOBAL super_read_only = 1"]),
             Flavour::MariaDb => {
                 node.execute(&["SET GLOBAL read_only = 1"]);
                 if let Some(position) = position {
                     node.execute(&[&format!("SET GLOBAL gtid_slave_pos = '{position}'")]);
                 }
-                node.execute(&[
-                    &format!(
-                        "CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT={port}, MASTER_USER='sbtest', \
-                         MASTER_PASSWORD='sbtest', MASTER_USE_GTID=slave_pos, MASTER_CONNECT_RETRY=1"
-                    ),
-                    "START SLAVE",
-                ]);
             }
         }
+        self.replicas.follow(replica, source);
         wait_until("a replica has what the primary has", || {
             let has = "SELECT count(*) >= 2 FROM information_schema.tables WHERE table_schema = 'shop'";
             node.rows(has)[0][0].as_deref() == Some("1")
@@ -108,16 +108,8 @@ impl Servers {
 
     /// Makes a replica the primary, as a tool outside does, and leaves the others as they are.
     pub fn promote_only(&self, replica: usize) {
-        let statements: &[&str] = match self.flavour {
-            Flavour::MySql9 => &[
-                "STOP REPLICA",
-                "RESET REPLICA ALL",
-                "SET GLOBAL super_read_only = 0",
-                "SET GLOBAL read_only = 0",
-            ],
-            Flavour::MariaDb => &["STOP SLAVE", "RESET SLAVE ALL", "SET GLOBAL read_only = 0"],
-        };
-        self.nodes[replica].execute(statements);
+        self.forget_source(replica);
+        self.nodes[replica].execute(&["SET GLOBAL read_only = 0"]);
     }
 
     /// What a tool does when the primary is gone: the replica that has more takes its place. Returns that one.
@@ -127,12 +119,9 @@ impl Servers {
         let [one, other] = candidates[..] else { panic!("two replicas") };
         let (new, other) = if self.has_all_of(one, other) { (one, other) } else { (other, one) };
         self.promoted_at = self.position(new);
-        let stop = match self.flavour {
-            Flavour::MySql9 => ["STOP REPLICA", "RESET REPLICA ALL"],
-            Flavour::MariaDb => ["STOP SLAVE", "RESET SLAVE ALL"],
-        };
-        self.nodes[new].execute(&[stop[0], stop[1], self.acknowledge_by_replicas()]);
-        self.nodes[other].execute(&[stop[0]]);
+        self.forget_source(new);
+        self.nodes[new].execute(&[self.acknowledge_by_replicas()]);
+        self.nodes[other].execute(&[&self.replication("STOP")]);
         self.follow(other, new, None);
         self.nodes[new].execute(&["SET GLOBAL read_only = 0"]);
         new
@@ -205,15 +194,6 @@ impl Servers {
         }
     }
 
-    /// Everything that a server has.
-    fn position(&self, node: usize) -> String {
-        let position = match self.flavour {
-            Flavour::MySql9 => "SELECT @@GLOBAL.gtid_executed",
-            Flavour::MariaDb => "SELECT @@GLOBAL.gtid_binlog_pos",
-        };
-        self.nodes[node].rows(position)[0][0].clone().unwrap_or_default().replace('\n', "")
-    }
-
     pub fn config(&self) -> NarrowsConfig {
         let mut config = NarrowsConfig::new()
             .monitor()
@@ -229,21 +209,6 @@ impl Servers {
             config = config.server(i32::from(index != 0), node.port(), "max_connections=100");
         }
         config
-    }
-
-    /// Waits until all have everything that a primary has, which nobody writes to.
-    pub fn have_all(&self, primary: usize) {
-        let position = self.position(primary);
-        let wait = match self.flavour {
-            Flavour::MySql9 => format!("SELECT WAIT_FOR_EXECUTED_GTID_SET('{position}', 50)"),
-            Flavour::MariaDb => format!("SELECT MASTER_GTID_WAIT('{position}', 50)"),
-        };
-        for node in self.nodes.iter().enumerate().filter(|(index, _)| *index != primary).map(|it| it.1) {
-            // A server that was filled again on a machine that is busy with something else may need minutes.
-            let has_all = (0..6).any(|_| node.rows(&wait)[0][0].as_deref() == Some("0"));
-            let status = || node.rows("SHOW REPLICA STATUS");
-            assert!(has_all, "a replica has {position}: {:?}\n{}", status(), node.log());
-        }
     }
 
     /// Waits until Narrows knows who is the writer.
@@ -267,21 +232,12 @@ impl Servers {
     }
 }
 
-fn options(flavour: Flavour, id: u32) -> ServerOptions {
-    let options = ServerOptions::new(flavour)
-        .account("sbtest", "sbtest")
-        .option(&format!("--server-id={id}"))
-        .option("--log-bin=binlog")
-        .option("--skip-slave-start");
+fn options(flavour: Flavour) -> &'static [&'static str] {
     match flavour {
-        Flavour::MariaDb => options.option("--log-slave-updates").option("--gtid-strict-mode=1"),
+        Flavour::MariaDb => &["--gtid-strict-mode=1"],
         // An applier commits for itself, where writers of the primary commit together: with a flush of the binary log for each
         // commit, a replica with few appliers is slower than its primary.
-        Flavour::MySql9 => options
-            .option("--gtid-mode=ON")
-            .option("--enforce-gtid-consistency=ON")
-            .option("--sync-binlog=0")
-            .option("--replica-parallel-workers=16"),
+        Flavour::MySql9 => &["--sync-binlog=0", "--replica-parallel-workers=16"],
     }
 }
 

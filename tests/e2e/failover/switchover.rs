@@ -138,7 +138,7 @@ fn clients_of_mysql9_write_on_through_planned_switchovers() {
     Flavour::MySql9.if_tested(under_writes);
 }
 
-fn switch_over(admin: &mut RawClient, to: &RealServer, more: &str) -> Result<Vec<Vec<String>>, String> {
+pub fn switch_over(admin: &mut RawClient, to: &RealServer, more: &str) -> Result<Vec<Vec<String>>, String> {
     let answer = admin.query(format!("NARROWS SWITCHOVER HOSTGROUP 0 TO '127.0.0.1:{}'{more}", to.port()));
     match answer.error() {
         Some(error) => Err(error.message),
@@ -146,7 +146,7 @@ fn switch_over(admin: &mut RawClient, to: &RealServer, more: &str) -> Result<Vec
     }
 }
 
-fn roles(admin: &mut RawClient) -> Vec<Vec<Option<String>>> {
+pub fn roles(admin: &mut RawClient) -> Vec<Vec<Option<String>>> {
     admin
         .query("SELECT hostgroup_id, port FROM runtime_mysql_servers ORDER BY hostgroup_id, port")
         .text_rows()

@@ -3,75 +3,16 @@
 //!
 //! `NARROWS_SWITCHOVER=long` makes 50 switchovers of each kind of server, with 32 threads.
 
-use std::fs;
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use narrows_testkit::{Flavour, Process, RawClient, RealServer, TempFolder, wait_until};
+use narrows_testkit::{Flavour, RawClient, RealServer};
 
+use super::load::{Load, Run, SLOW};
 use super::servers::Servers;
 use super::{held_ms, is_long, shares};
 use crate::support::start;
 use crate::sysbench::figure;
-
-/// A run that ends when a file is there.
-struct Run {
-    process: Process,
-    folder: TempFolder,
-}
-
-impl Run {
-    /// Starts it with so many threads, and waits until it has written.
-    fn start(port: u16, threads: usize) -> Run {
-        let folder = TempFolder::new("sysbench");
-        let report = fs::File::create(folder.file("report")).expect("create the report");
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/failover/slow_events.lua");
-        let mut command = command();
-        command
-            .args(["--mysql-host=127.0.0.1", &format!("--mysql-port={port}"), "--time=0", "--events=0"])
-            .arg(format!("--threads={threads}"))
-            .arg(script)
-            .arg("run")
-            .env("SWITCHOVER_STOP", folder.file("stop"))
-            .env("SWITCHOVER_SLOW_US", SLOW.as_micros().to_string())
-            .stdin(Stdio::null())
-            .stdout(report.try_clone().expect("a file descriptor"))
-            .stderr(report);
-        let run = Run { process: Process::spawn(command).expect(INSTALLED), folder };
-        wait_until("sysbench has begun", || run.report().matches("BEGUN").count() == threads);
-        run
-    }
-
-    fn report(&self) -> String {
-        fs::read_to_string(self.folder.file("report")).unwrap_or_default()
-    }
-
-    /// Ends it; returns its report.
-    fn stop(mut self) -> String {
-        fs::write(self.folder.file("stop"), "").expect("write the file that ends it");
-        let status = self.process.wait_for(Duration::from_secs(60));
-        let report = self.report();
-        assert!(status.is_some_and(|status| status.success()), "{status:?}\n{report}");
-        report
-    }
-}
-
-fn command() -> Command {
-    let mut command = Command::new("sysbench");
-    command
-        .args(["--mysql-user=shop", "--mysql-password=shop", "--mysql-db=shop", "--mysql-ssl=off"])
-        .args(["--tables=4", "--table-size=10000", "--rand-type=uniform"]);
-    command
-}
-
-fn prepare(server: &RealServer) {
-    let mut command = command();
-    command.arg("--mysql-host=localhost").arg(format!("--mysql-socket={}", server.socket().display()));
-    let output = command.args(["oltp_common", "prepare"]).output().expect(INSTALLED);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
-}
 
 /// The begin and the end of each transaction that was slow.
 fn slow_events(report: &str) -> Vec<(SystemTime, SystemTime)> {
@@ -85,7 +26,7 @@ fn slow_events(report: &str) -> Vec<(SystemTime, SystemTime)> {
 
 fn under_sysbench(flavour: Flavour) {
     let servers = Servers::start(flavour);
-    prepare(&servers.nodes[0]);
+    LOAD.prepare(&servers.nodes[0]);
     servers.have_all(0);
     let narrows = start(&servers.config());
     let mut admin = narrows.admin();
@@ -93,7 +34,7 @@ fn under_sysbench(flavour: Flavour) {
     // On a machine that is busy with something else a replica may be slow.
     admin.set_patience(Duration::from_secs(150));
     let (count, threads) = if is_long() { (50, 32) } else { (3, 16) };
-    let run = Run::start(narrows.port(), threads);
+    let run = Run::start(LOAD, narrows.port(), threads);
     let (mut made, mut held, mut primary) = (Vec::new(), Vec::new(), 0);
     for turn in 1..=count {
         // It writes for a while in between.
@@ -141,7 +82,5 @@ fn sysbench_writes_on_through_planned_switchovers_of_mysql9() {
     Flavour::MySql9.if_tested(under_sysbench);
 }
 
-/// A transaction that takes less is like any other.
-const SLOW: Duration = Duration::from_millis(50);
-
-const INSTALLED: &str = "sysbench is installed; scripts/setup.sh load does that";
+/// Small tables: transactions meet each other.
+const LOAD: Load = Load { rows: 10_000, keeps_ledger: false };

@@ -12,7 +12,7 @@ const ALL: [Wrong; 6] =
     [Wrong::DiesBefore, Wrong::DiesAfter, Wrong::HangsBefore, Wrong::HangsAfter, Wrong::Refuses, Wrong::Lies];
 
 /// Each statement of a switchover, in order.
-const PLACES: [Place; 14] = [
+const PLACES: [Place; 16] = [
     Place { server: OLD, statement: "SELECT @@GLOBAL.gtid_executed", occurrence: 1 },
     Place { server: NEW, statement: "SELECT WAIT_FOR_EXECUTED_GTID_SET", occurrence: 1 },
     Place { server: OLD, statement: "SET SESSION lock_wait_timeout", occurrence: 1 },
@@ -24,6 +24,8 @@ const PLACES: [Place; 14] = [
     Place { server: NEW, statement: "SELECT @@GLOBAL.read_only", occurrence: 1 },
     Place { server: NEW, statement: "STOP REPLICA", occurrence: 1 },
     Place { server: NEW, statement: "RESET REPLICA ALL", occurrence: 1 },
+    Place { server: NEW, statement: "RESET PERSIST IF EXISTS", occurrence: 1 },
+    Place { server: OLD, statement: "SET PERSIST super_read_only = 1", occurrence: 1 },
     Place { server: OLD, statement: "CHANGE REPLICATION SOURCE", occurrence: 1 },
     Place { server: OLD, statement: "START REPLICA", occurrence: 1 },
     Place { server: OLD, statement: "SHOW REPLICA STATUS", occurrence: 2 },

@@ -108,6 +108,11 @@ impl Known {
         self.zones.iter().map(named).collect()
     }
 
+    /// Whether a server takes writes, as far as this check says so.
+    pub fn is_writer(&self, address: &Address, check_type: CheckType) -> bool {
+        self.roles.get(&(address.clone(), check_type)) == Some(&ServerRole::Writer)
+    }
+
     /// Whether a server has said which role it has.
     fn is_heard(&self, address: &Address) -> bool {
         self.roles.keys().any(|(of, _)| of == address)

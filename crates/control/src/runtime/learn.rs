@@ -41,6 +41,7 @@ impl Runtime {
         }
         if changed {
             self.put_into_force(store);
+            self.servers.follow_writers(&self.rows);
         }
         self.keep_records(store, &report.records, &settings);
         self.keep_failovers(store);

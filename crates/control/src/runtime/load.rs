@@ -105,6 +105,7 @@ impl Runtime {
         self.plane.put_into_force(snapshot);
         self.rows = rows;
         self.follow(store, servers, placement);
+        self.servers.follow_writers(&self.rows);
         let together = Together::of_rows(&self.rows, store.variables());
         warnings.extend(together.said_of(&modules).into_iter().map(remark));
         for module in modules {

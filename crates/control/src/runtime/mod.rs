@@ -8,6 +8,7 @@ mod hold;
 mod http;
 mod learn;
 mod load;
+mod pair_writers;
 mod plan;
 mod plane;
 mod process;
@@ -24,7 +25,7 @@ use std::sync::Arc;
 use narrows_proxy::hostgroup::NameFigures;
 use narrows_proxy::query_log::QueryLog;
 use narrows_proxy::server::{DataPlane, Listening, Pulse};
-use narrows_proxy::snapshot::{Rows, Snapshot};
+use narrows_proxy::snapshot::{HostgroupId, Rows, Snapshot};
 use narrows_proxy::sockets::Sockets;
 use narrows_proxy::stats::Observer;
 use narrows_proxy::tls::Tls;
@@ -158,6 +159,11 @@ impl Runtime {
     /// The handle for querying the workers; `None` while there are none.
     pub fn observer(&self) -> Option<Observer> {
         self.plane.running().map(DataPlane::observer)
+    }
+
+    /// How many servers take writes in each writer hostgroup of a replication pair.
+    pub fn pair_writers(&self) -> impl Iterator<Item = (HostgroupId, usize)> {
+        self.servers.pair_writers.counts()
     }
 
     /// The running data plane; `None` while it is stopped.

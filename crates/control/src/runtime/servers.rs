@@ -9,6 +9,7 @@ use narrows_proxy::hostgroup::{NameTable, Names};
 use narrows_proxy::lag::ReplicaLag;
 use narrows_proxy::snapshot::{Rows, ServerRow, ServerStatus};
 
+use super::pair_writers::PairWriters;
 use crate::monitor::check::CheckKind;
 use crate::monitor::cluster::decide::{Change, NodeRole};
 use crate::monitor::cluster::roster::{Arrival, MOST_FOUND};
@@ -41,6 +42,8 @@ pub(super) struct Servers {
     pub names: Names,
     pub checks: CheckCounts,
     pub health: Health,
+    /// The writers of replication pairs.
+    pub pair_writers: PairWriters,
     /// How many times servers have changed, by address and change.
     pub changes: BTreeMap<(Address, &'static str), u64>,
     /// Whether other servers are to be checked, although none has moved.
@@ -58,6 +61,8 @@ impl Servers {
         let mut known = known;
         let monitoring = if monitor.is_some() { Monitoring::On } else { Monitoring::Off };
         let placement = seated(rows, &settings(variables, monitoring), &mut known);
+        let mut pair_writers = PairWriters::default();
+        pair_writers.follow(rows, &placement, &known);
         Servers {
             monitor,
             running: placement.with_states(&known),
@@ -69,6 +74,7 @@ impl Servers {
             names: Names::default(),
             checks: CheckCounts::default(),
             health: Health::default(),
+            pair_writers,
             changes: BTreeMap::new(),
             has_another_plan: false,
             new_writers: Vec::new(),
@@ -222,6 +228,11 @@ impl Servers {
         *self.changes.entry((change.address, to)).or_default() += 1;
     }
 
+    /// Follows which servers are writers of the pairs of `rows`.
+    pub fn follow_writers(&mut self, rows: &Rows) {
+        self.pair_writers.follow(rows, &self.placement, &self.known);
+    }
+
     /// Records the addresses of host names.
     pub fn learn_names(&mut self, table: NameTable) {
         let before = std::mem::replace(&mut self.names.table, Arc::new(table));
@@ -239,6 +250,7 @@ impl Servers {
             }
             if settings.enabled {
                 self.health.note(record);
+                self.pair_writers.note(record);
             }
         }
         let pings = records.iter().filter(|record| record.kind == &ping::CHECK);

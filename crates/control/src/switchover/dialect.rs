@@ -122,9 +122,35 @@ impl Dialect {
         "SET GLOBAL read_only = 0"
     }
 
+    /// What makes a server refuse writes after a restart as well; MariaDB has no such statement.
+    pub fn forbid_writes_for_good(self) -> &'static [&'static str] {
+        match self {
+            Dialect::MySql => &["SET PERSIST super_read_only = 1"],
+            Dialect::OldMySql | Dialect::MariaDb => &[],
+        }
+    }
+
+    /// What undoes that, so that the option file decides after a restart.
+    pub fn forget_what_is_for_good(self) -> &'static [&'static str] {
+        match self {
+            Dialect::MySql => {
+                &["RESET PERSIST IF EXISTS super_read_only", "RESET PERSIST IF EXISTS read_only"]
+            }
+            Dialect::OldMySql | Dialect::MariaDb => &[],
+        }
+    }
+
     /// Limits how long [`Dialect::forbid_writes`] waits for locks.
     pub fn limit_locks(self, limit: Duration) -> String {
         format!("SET SESSION lock_wait_timeout = {}", limit.as_secs().max(1))
+    }
+
+    /// The option of a replica that applies everything later.
+    pub fn delay(self) -> &'static str {
+        match self {
+            Dialect::MySql => "SOURCE_DELAY",
+            Dialect::OldMySql | Dialect::MariaDb => "MASTER_DELAY",
+        }
     }
 
     /// Ends replication.
@@ -188,7 +214,7 @@ impl Dialect {
     /// The privileges that the account of the monitor needs for a switchover and does not have, as far as `SHOW GRANTS`
     /// says so: what a role has is not looked at.
     pub fn missing_privileges(self, grants: &[String]) -> Vec<&'static str> {
-        let needed: &[(&str, &[&str])] = match self {
+        let needed: &[(&'static str, &[&str])] = match self {
             Dialect::MySql | Dialect::OldMySql => &[
                 ("SYSTEM_VARIABLES_ADMIN", &["SUPER"]),
                 ("REPLICATION_SLAVE_ADMIN", &["SUPER"]),
@@ -202,23 +228,44 @@ impl Dialect {
                 ("RELOAD", &[]),
             ],
         };
-        let global: Vec<String> = grants.iter().map(|grant| grant.to_ascii_uppercase()).collect();
-        if global.iter().any(|grant| !grant.contains(" ON ")) {
-            return Vec::new();
-        }
-        let global: Vec<&str> = global
-            .iter()
-            .filter_map(|grant| grant.strip_prefix("GRANT ")?.split_once(" ON *.*"))
-            .map(|it| it.0)
-            .collect();
-        let has = |wanted: &str| {
-            let mut all = global.iter().flat_map(|grant| grant.split(',')).map(str::trim);
-            all.any(|privilege| privilege == wanted || privilege == "ALL PRIVILEGES")
-        };
-        let lacks =
-            |(name, others): &&(&'static str, &[&str])| !has(name) && !others.iter().any(|other| has(other));
-        needed.iter().filter(lacks).map(|(name, _)| *name).collect()
+        missing(grants, needed)
     }
+
+    /// The privilege that the account of replication needs and does not have, as far as `SHOW GRANTS` says so.
+    pub fn missing_to_replicate(self, grants: &[String]) -> Option<&'static str> {
+        missing(grants, &[("REPLICATION SLAVE", &["REPLICATION REPLICA"])]).first().copied()
+    }
+
+    /// How many accounts of this name there are, and how many of them are for clients from here, with a space between. One that names
+    /// a network counts always.
+    pub fn accounts_for_us(self, user: &str) -> String {
+        format!(
+            "SELECT CONCAT(COUNT(*), ' ', \
+             COALESCE(SUM(SUBSTRING_INDEX(USER(), '@', -1) LIKE Host OR Host LIKE '%/%'), 0)) \
+             FROM mysql.user WHERE User = {}",
+            quoted(user)
+        )
+    }
+}
+
+/// Which of these privileges, each with others that include it, `SHOW GRANTS` does not list.
+fn missing(grants: &[String], needed: &[(&'static str, &[&str])]) -> Vec<&'static str> {
+    let global: Vec<String> = grants.iter().map(|grant| grant.to_ascii_uppercase()).collect();
+    if global.iter().any(|grant| !grant.contains(" ON ")) {
+        return Vec::new();
+    }
+    let global: Vec<&str> = global
+        .iter()
+        .filter_map(|grant| grant.strip_prefix("GRANT ")?.split_once(" ON *.*"))
+        .map(|it| it.0)
+        .collect();
+    let has = |wanted: &str| {
+        let mut all = global.iter().flat_map(|grant| grant.split(',')).map(str::trim);
+        all.any(|privilege| privilege == wanted || privilege == "ALL PRIVILEGES")
+    };
+    let lacks =
+        |(name, others): &&(&'static str, &[&str])| !has(name) && !others.iter().any(|other| has(other));
+    needed.iter().filter(lacks).map(|(name, _)| *name).collect()
 }
 
 /// A text as a literal.
@@ -280,6 +327,15 @@ mod tests {
         let wait = |dialect: Dialect| dialect.wait_for("a:1-3,\nb:7", Duration::from_millis(1_500));
         assert_eq!(wait(Dialect::MySql), "SELECT WAIT_FOR_EXECUTED_GTID_SET('a:1-3,b:7', 1.5)");
         assert_eq!(wait(Dialect::MariaDb), "SELECT MASTER_GTID_WAIT('a:1-3,b:7', 1.500)");
+    }
+
+    #[test]
+    fn an_account_of_replication_needs_one_privilege() {
+        let missing = |grant: &str| Dialect::MySql.missing_to_replicate(&[grant.to_owned()]);
+        assert_eq!(missing("GRANT USAGE ON *.* TO `repl`@`%`"), Some("REPLICATION SLAVE"));
+        assert_eq!(missing("GRANT REPLICATION SLAVE ADMIN ON *.* TO `repl`@`%`"), Some("REPLICATION SLAVE"));
+        assert_eq!(missing("GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO `repl`@`%`"), None);
+        assert_eq!(missing("GRANT ALL PRIVILEGES ON *.* TO `repl`@`%`"), None);
     }
 
     #[test]

@@ -54,6 +54,8 @@ pub struct Channel {
     pub sql_runs: bool,
     /// Its lag in seconds.
     pub behind_s: Option<u64>,
+    /// How many seconds later it is to apply everything.
+    pub delay_s: u64,
     /// Why it does not continue.
     pub error: String,
     /// Whether it positions itself by GTID.
@@ -120,6 +122,7 @@ impl Channel {
             io_runs: cell(&["Replica_IO_Running", "Slave_IO_Running"]) == "Yes",
             sql_runs: cell(&["Replica_SQL_Running", "Slave_SQL_Running"]) == "Yes",
             behind_s: cell(&["Seconds_Behind_Source", "Seconds_Behind_Master"]).parse().ok(),
+            delay_s: cell(&["SQL_Delay"]).parse().unwrap_or(0),
             error: error.join("; "),
             uses_gtids: if auto_position.is_empty() { !by_position } else { auto_position == "1" },
             tls: cell(&["Source_SSL_Allowed", "Master_SSL_Allowed"]) == "Yes",
@@ -164,6 +167,7 @@ mod tests {
             ("Replica_IO_Running", "Yes"),
             ("Replica_SQL_Running", "No"),
             ("Seconds_Behind_Source", "3"),
+            ("SQL_Delay", "60"),
             ("Last_IO_Error", ""),
             ("Last_SQL_Error", "no"),
             ("Auto_Position", "1"),
@@ -171,6 +175,7 @@ mod tests {
         ]);
         let channel = Channel::read(&mysql, 0);
         assert_eq!((channel.source_port, channel.behind_s, channel.error.as_str()), (3306, Some(3), "no"));
+        assert_eq!(channel.delay_s, 60);
         assert!(channel.io_runs && !channel.sql_runs && channel.uses_gtids && channel.asks_for_key);
         let mariadb =
             table(&[("Master_Server_Id", "7"), ("Using_Gtid", "No"), ("Slave_IO_Running", "Preparing")]);

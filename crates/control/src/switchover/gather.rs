@@ -6,13 +6,19 @@ use std::time::Duration;
 use narrows_proxy::backend::Table;
 use narrows_proxy::rt::{JoinHandle, spawn_local};
 
+use super::SwitchoverOrder;
+use super::account::{Trial, try_login};
 use super::dialect::Dialect;
 use super::facts::{Facts, only};
 use super::link::{Link, LinkError};
 use super::plan::{Members, PairMember};
 
 /// Asks all of them at the same time.
-pub async fn gather(old: &Rc<Link>, new: &Rc<Link>, others: &[Rc<Link>]) -> Members {
+pub async fn gather(
+    order: &SwitchoverOrder,
+    (old, new): (&Rc<Link>, &Rc<Link>),
+    others: &[Rc<Link>],
+) -> Members {
     let ask = |link: &Rc<Link>| {
         let link = Rc::clone(link);
         spawn_local(async move { member(&link).await })
@@ -25,12 +31,27 @@ pub async fn gather(old: &Rc<Link>, new: &Rc<Link>, others: &[Rc<Link>]) -> Memb
     };
     let old = asked_old.await.unwrap_or_else(|_| lost(old));
     let found_login = found_login(new).await;
+    let link = new;
     let new = asked_new.await.unwrap_or_else(|_| lost(new));
     let mut others = Vec::with_capacity(asked.len());
     for other in asked {
         others.extend(other.await);
     }
-    Members { old, new, others, found_login }
+    let login = order.wish.login.as_ref().or(found_login.as_ref());
+    let trial = trial(order, (&new, link), login).await;
+    Members { old, new, others, found_login, trial }
+}
+
+/// Whether the account of replication can log in to the new primary.
+async fn trial(
+    order: &SwitchoverOrder,
+    (new, link): (&PairMember, &Rc<Link>),
+    login: Option<&(String, String)>,
+) -> Trial {
+    let (Some((user, password)), Ok(facts)) = (login, &new.facts) else {
+        return Trial::Unknown("its password is known to the old primary alone".to_owned());
+    };
+    try_login(&order.new, link, &order.access, (user, password), facts.dialect).await
 }
 
 async fn member(link: &Link) -> PairMember {

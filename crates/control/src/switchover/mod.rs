@@ -4,6 +4,7 @@
 //! connection. [`run`] does it on a thread of its own, with the account of the monitor, and undoes it if it cannot be
 //! finished. It holds clients and changes roles by asking the control thread ([`Wanted`]).
 
+mod account;
 mod dialect;
 mod facts;
 mod fault;

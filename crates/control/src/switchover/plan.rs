@@ -6,6 +6,7 @@ use std::time::Duration;
 use narrows_proxy::snapshot::HostgroupId;
 use narrows_wire::charset::Family;
 
+use super::account::Trial;
 use super::dialect::{Dialect, NewSource};
 use super::facts::{Channel, Facts};
 use crate::monitor::plan::Address;
@@ -43,6 +44,8 @@ pub struct Members {
     pub others: Vec<PairMember>,
     /// The account of replication that the new primary uses, with its password, if it could be read there.
     pub found_login: Option<(String, String)>,
+    /// Whether the account that is chosen can log in to the new primary.
+    pub trial: Trial,
 }
 
 /// A switchover that can be made.
@@ -119,13 +122,7 @@ impl SwitchoverPlan {
             ));
         }
         let login = wish.login.clone().or_else(|| members.found_login.clone());
-        let has_login = old.channels.iter().any(|channel| !channel.user.is_empty());
-        if login.is_none() && !has_login {
-            return Err(format!(
-                "nothing says how {old_at} is to log in to {new_at} as a replica: set \
-                 mysql-switchover_replication_username and mysql-switchover_replication_password, and load them"
-            ));
-        }
+        notes.extend(check_login(login.as_ref(), &members.trial, (old_at, old), new_at)?);
         let role = |address: &Address, facts: &Facts| ChangingServer {
             address: address.clone(),
             dialect: facts.dialect,
@@ -148,7 +145,14 @@ impl SwitchoverPlan {
 
     /// What ends the replication of the new primary.
     pub fn promotion(&self) -> Vec<String> {
-        vec![self.new.dialect.stop().to_owned(), self.new.dialect.reset().to_owned()]
+        let dialect = self.new.dialect;
+        let own = [dialect.stop(), dialect.reset()];
+        own.iter().chain(dialect.forget_what_is_for_good()).map(|statement| (*statement).to_owned()).collect()
+    }
+
+    /// What makes the old primary read-only after a restart, too.
+    pub fn lasting(&self) -> &'static [&'static str] {
+        self.old.dialect.forbid_writes_for_good()
     }
 
     /// How another replica follows. Its account of replication stays.
@@ -190,6 +194,7 @@ impl SwitchoverPlan {
             Line::new("narrows", format!("RELEASE HOSTGROUP {hostgroup}")),
         ];
         lines.extend(self.promotion().iter().map(|statement| Line::new(&new, statement)));
+        lines.extend(self.lasting().iter().map(|statement| Line::new(&old, *statement)));
         lines.extend(
             self.demotion(&position.replace(' ', "_"))
                 .iter()
@@ -248,17 +253,19 @@ fn check_replica<'a>(
     (old_at, old): (&Address, &Facts),
 ) -> Result<&'a Channel, String> {
     let Some(channel) = new.channel_from(old) else {
-        return Err(match new.channels.first() {
-            None => format!("{new_at} is no replica of {old_at}: it replicates nothing"),
-            Some(channel) => {
-                format!("{new_at} is no replica of {old_at}: it replicates from {}", source_of(channel))
-            }
-        });
+        return Err(why_no_replica((new_at, new), (old_at, old)));
     };
     if new.channels.len() > 1 {
         return Err(format!(
             "{new_at} replicates from {} sources: use NARROWS HOLD and a tool",
             new.channels.len()
+        ));
+    }
+    if channel.delay_s > 0 {
+        return Err(format!(
+            "{new_at} applies everything {} s late, because its replication is so configured ({}): set that to 0 first",
+            channel.delay_s,
+            new.dialect.delay()
         ));
     }
     if !channel.io_runs || !channel.sql_runs {
@@ -274,6 +281,53 @@ fn check_replica<'a>(
             Err(format!("the lag of {new_at} is {lag} s: a switchover waits for {} s", CATCH_UP.as_secs()))
         }
         None => Err(format!("{new_at} does not know its lag")),
+    }
+}
+
+/// Why a server is no replica of the primary.
+fn why_no_replica((new_at, new): (&Address, &Facts), (old_at, old): (&Address, &Facts)) -> String {
+    let Some(channel) = new.channels.first() else {
+        return format!("{new_at} is no replica of {old_at}: it replicates nothing");
+    };
+    let (source, is_running) = (source_of(channel), channel.io_runs || channel.sql_runs);
+    if matches!(channel.source_id.as_str(), "" | "0") {
+        let why = match (channel.error.is_empty(), is_running) {
+            (false, _) => channel.error.as_str(),
+            (true, true) => "it says no reason",
+            (true, false) => "its replication is stopped",
+        };
+        return format!("{new_at} is to replicate from {source}, and has not connected there: {why}");
+    }
+    let (theirs, ours, name) = match old.server_uuid.is_empty() {
+        true => (&channel.source_id, &old.server_id, "server_id"),
+        false => (&channel.source_uuid, &old.server_uuid, "server_uuid"),
+    };
+    format!(
+        "{new_at} is no replica of {old_at}: it replicates from {source} with {name} {theirs}, and {name} of {old_at} is {ours}"
+    )
+}
+
+/// That the old primary can log in to the new one, as far as that is known; returns what should be known about it.
+fn check_login(
+    login: Option<&(String, String)>,
+    trial: &Trial,
+    (old_at, old): (&Address, &Facts),
+    new_at: &Address,
+) -> Result<Option<String>, String> {
+    const VARIABLES: &str = "mysql-switchover_replication_username and mysql-switchover_replication_password";
+    let has_login = old.channels.iter().any(|channel| !channel.user.is_empty());
+    match (login, trial) {
+        (None, _) if !has_login => Err(format!(
+            "nothing says how {old_at} is to log in to {new_at} as a replica: set {VARIABLES}, and load them"
+        )),
+        (Some((user, _)), Trial::Fails(why)) => Err(format!(
+            "{old_at} could not replicate from {new_at} with the account {user}, which was tried: {why}. Set {VARIABLES}, and load \
+             them; the account needs REPLICATION SLAVE"
+        )),
+        (_, Trial::Unknown(why)) => {
+            Ok(Some(format!("whether {old_at} can log in to {new_at} as a replica is not known: {why}")))
+        }
+        _ => Ok(None),
     }
 }
 

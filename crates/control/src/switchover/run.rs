@@ -96,7 +96,7 @@ pub async fn run(
     let link = |target| Rc::new(Link::new(target, &order.access));
     let (old, new) = (link(&order.old), link(&order.new));
     let others: Vec<Rc<Link>> = order.others.iter().map(link).collect();
-    let members = gather(&old, &new, &others).await;
+    let members = gather(&order, (&old, &new), &others).await;
     let plan = SwitchoverPlan::new(order.wish.clone(), &members)?;
     if order.is_dry {
         for line in plan.lines() {
@@ -319,6 +319,10 @@ impl Run {
         for statement in self.plan.promotion() {
             // It does not matter for the others.
             let _ = self.step(&self.new, &statement, FOLLOW_STEP).await;
+        }
+        for statement in self.plan.lasting() {
+            // Nor does this: it is read-only until it restarts.
+            let _ = self.step(&self.old, statement, FOLLOW_STEP).await;
         }
         let mut tasks =
             vec![self.move_replica(&self.old, self.plan.demotion(position), self.plan.old.dialect)];

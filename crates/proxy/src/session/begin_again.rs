@@ -1,4 +1,5 @@
-//! A transaction of which nothing has run but `BEGIN`: if its server refuses the first statement, it begins again on another one.
+//! A transaction of which nothing has run but `BEGIN`: if its server is lost with it, or refuses the first statement, it begins
+//! again on another one.
 
 use narrows_sql::{Flags, Kind};
 use narrows_wire::Command;
@@ -7,11 +8,18 @@ use super::Session;
 use super::effects::{PinReason, Pins};
 use super::job::Job;
 use super::lease::{Leased, NoLease};
-use super::lost::Tries;
+use super::lost::{Tries, only_begins};
+use super::request::Request;
 use crate::backend::BackendError;
 use crate::snapshot::Snapshot;
 
 impl Session {
+    /// Whether a statement has done nothing but begin a transaction, if it has run: outside of transactions, where there is none
+    /// that it would commit.
+    pub(super) fn begins_only(&self, job: &Job, request: &Request) -> bool {
+        only_begins(job, request) || self.begins_recorded(job, request, PinReason::default())
+    }
+
     /// Begins the client's transaction on a connection that is to run its first statement.
     pub(super) async fn begin_again(
         &self,

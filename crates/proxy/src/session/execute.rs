@@ -23,7 +23,7 @@ use super::prepared::Ready;
 use super::request::Request;
 use super::statements::ClientStatement;
 use super::upload::Upload;
-use super::{End, Interrupt, PinReason, Pinned, Session};
+use super::{End, Interrupt, Pinned, Session};
 use crate::backend::{Backend, BackendError};
 use crate::figures::Doing;
 use crate::pool::{Exit, Lease};
@@ -315,6 +315,7 @@ impl Session {
         job: &Job,
         tries: &mut Tries,
     ) -> Result<Attempt, End> {
+        let was_killed = matches!(broken, Broken::Backend { killed: Some(_), .. });
         let (fate, text) = match tries.fate(broken, job, request) {
             Ok(known) => known,
             Err(end) => {
@@ -334,8 +335,7 @@ impl Session {
             }
             false => backend,
         };
-        let begins =
-            !pinned && fate == Fate::Unknown && self.begins_recorded(job, request, PinReason::default());
+        let begins = !pinned && fate == Fate::Unknown && !was_killed && self.begins_only(job, request);
         let hostgroup = backend.login.server.row.hostgroup;
         let address = self.count_lost(backend, &text);
         if !pinned && tries.after_loss(fate, job, request) || begins && tries.after_closed() {

@@ -2,8 +2,8 @@
 //! otherwise the client receives an error that says whether it may have run.
 //!
 //! A statement that cannot have run may run again. So may a read outside of transactions, if the client has received nothing
-//! of its answer, and a `SET` of the session to given values, whose effect is lost with the connection. No other statement
-//! is run twice, and none that was killed.
+//! of its answer, a `SET` of the session to given values, whose effect is lost with the connection, and a statement that begins a
+//! transaction and ends none. No other statement is run twice, and none that was killed.
 
 use std::sync::Arc;
 
@@ -160,7 +160,7 @@ impl Tries {
             going_away: is_free
                 && !self.is_in_transaction()
                 && self.retries > 0
-                && is_repeatable(job, request),
+                && (is_repeatable(job, request) || only_begins(job, request)),
             no_cluster: waits && is_of_cluster(snapshot, job) || reads_later,
             ..HoldBack::default()
         }
@@ -281,6 +281,13 @@ pub(super) fn lost(address: &str, since: Option<Instant>, text: &str, fate: Fate
 fn is_repeatable(job: &Job, request: &Request) -> bool {
     only_reads(job)
         || job.command == Command::Query && sets_only_the_session(&job.statement, job.text(request))
+}
+
+/// Whether a statement begins a transaction and does nothing else, if none is open that it would commit.
+pub(super) fn only_begins(job: &Job, request: &Request) -> bool {
+    let is_one = matches!(job.command, Command::Query | Command::StmtExecute)
+        && !job.statement.flags.intersects(Flags::MULTI);
+    job.statement.kind == Kind::Begin && is_one && request.whole
 }
 
 /// Whether it is a `SET` that changes only its session, to values that do not depend on the server.

@@ -31,6 +31,7 @@ pub fn text(sources: &Sources<'_>, drift: Option<&Drift>) -> String {
     page.single("proxysql_mysql_listener_paused", Gauge, help, u8::from(paused));
     own::write_configuration(&mut page, sources, drift);
     own::write_monitor(&mut page, sources);
+    own::write_pair_writers(&mut page, sources);
     own::write_traces(&mut page, sources.runtime.query_log().traces());
     own::write_nodes(&mut page, sources);
     own::write_query_log(&mut page, sources);

@@ -138,6 +138,15 @@ pub fn write_configuration(page: &mut Page, sources: &Sources<'_>, drift: Option
     }
 }
 
+/// Writes how many servers of each replication pair take writes.
+pub fn write_pair_writers(page: &mut Page, sources: &Sources<'_>) {
+    let help = "Servers that take writes in the writer hostgroup of a replication pair, by the last checks; more than one is a mistake.";
+    let mut metric = page.metric("narrows_replication_writers", Gauge, help);
+    for (hostgroup, count) in sources.runtime.pair_writers() {
+        metric.value(&[("hostgroup", &hostgroup.to_string())], count);
+    }
+}
+
 /// Writes which other nodes of a cluster have announced themselves, as ProxySQL does.
 pub fn write_nodes(page: &mut Page, sources: &Sources<'_>) {
     let help = "When another node of a cluster has announced itself, in seconds since 1970.";

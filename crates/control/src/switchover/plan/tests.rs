@@ -46,6 +46,7 @@ fn members(version: &str) -> Members {
         new: member("db2", 2, Some(1)),
         others: vec![member("db3", 3, Some(1)), member("db4", 4, Some(3))],
         found_login: None,
+        trial: Trial::Works,
     }
 }
 
@@ -79,6 +80,9 @@ fn every_statement_of_mysql_is_shown_in_order_and_no_password() {
             "narrows: RELEASE HOSTGROUP 10",
             "db2:3306: STOP REPLICA",
             "db2:3306: RESET REPLICA ALL",
+            "db2:3306: RESET PERSIST IF EXISTS super_read_only",
+            "db2:3306: RESET PERSIST IF EXISTS read_only",
+            "db1:3306: SET PERSIST super_read_only = 1",
             "db1:3306: CHANGE REPLICATION SOURCE TO SOURCE_HOST = 'db2', SOURCE_PORT = 3306, SOURCE_USER = 'repl', \
              SOURCE_PASSWORD = '***', SOURCE_SSL = 0, GET_SOURCE_PUBLIC_KEY = 0, SOURCE_AUTO_POSITION = 1",
             "db1:3306: START REPLICA",
@@ -108,16 +112,25 @@ fn mariadb_has_its_own_statements() {
     assert_eq!(plan.new.restore, "SET GLOBAL read_only = 1");
 }
 
+type Edit = fn(&mut Facts, &mut Facts);
+
+/// Each edit of the facts of the two servers makes a switchover impossible, for this reason.
+fn are_refused(cases: &[(Edit, &str)]) {
+    for (change, reason) in cases {
+        let mut members = members("9.7.0");
+        let Members { old, new, .. } = &mut members;
+        change(old.facts.as_mut().unwrap(), new.facts.as_mut().unwrap());
+        assert_eq!(SwitchoverPlan::new(wish(), &members).unwrap_err(), *reason);
+    }
+    let mut members = members("9.7.0");
+    members.new.facts = Err("refused".to_owned());
+    assert_eq!(SwitchoverPlan::new(wish(), &members).unwrap_err(), "db2:3306 cannot be asked: refused");
+}
+
 #[test]
 fn what_cannot_be_made_is_refused_with_the_reason() {
-    type Change = fn(&mut Facts, &mut Facts);
-    let cases: &[(Change, &str)] = &[
+    let cases: &[(Edit, &str)] = &[
         (|old, _| old.read_only = true, "db1:3306 is in the writer hostgroup, and is read-only"),
-        (|_, new| new.channels.clear(), "db2:3306 is no replica of db1:3306: it replicates nothing"),
-        (
-            |_, new| new.channels[0].source_uuid = "u9".to_owned(),
-            "db2:3306 is no replica of db1:3306: it replicates from db1:3306",
-        ),
         (
             |_, new| new.channels[0].sql_runs = false,
             "the replication of db2:3306 does not run: it was stopped",
@@ -156,15 +169,40 @@ fn what_cannot_be_made_is_refused_with_the_reason() {
             "db1:3306 replicates from up:0: it is no primary",
         ),
     ];
-    for (change, reason) in cases {
-        let mut members = members("9.7.0");
-        let Members { old, new, .. } = &mut members;
-        change(old.facts.as_mut().unwrap(), new.facts.as_mut().unwrap());
-        assert_eq!(SwitchoverPlan::new(wish(), &members).unwrap_err(), *reason);
-    }
-    let mut members = members("9.7.0");
-    members.new.facts = Err("refused".to_owned());
-    assert_eq!(SwitchoverPlan::new(wish(), &members).unwrap_err(), "db2:3306 cannot be asked: refused");
+    are_refused(cases);
+}
+
+#[test]
+fn a_server_that_does_not_follow_the_primary_is_refused_with_the_reason() {
+    let cases: &[(Edit, &str)] = &[
+        (|_, new| new.channels.clear(), "db2:3306 is no replica of db1:3306: it replicates nothing"),
+        (
+            |_, new| new.channels[0].source_uuid = "u9".to_owned(),
+            "db2:3306 is no replica of db1:3306: it replicates from db1:3306 with server_uuid u9, and server_uuid of db1:3306 is u1",
+        ),
+        (
+            |_, new| {
+                let failing =
+                    Channel { io_runs: true, error: "Access denied".to_owned(), ..new.channels[0].clone() };
+                new.channels =
+                    vec![Channel { source_id: "0".to_owned(), source_uuid: String::new(), ..failing }];
+            },
+            "db2:3306 is to replicate from db1:3306, and has not connected there: Access denied",
+        ),
+        (
+            |_, new| {
+                let never =
+                    Channel { source_host: "db1".to_owned(), source_port: 3306, ..Channel::default() };
+                new.channels = vec![never];
+            },
+            "db2:3306 is to replicate from db1:3306, and has not connected there: its replication is stopped",
+        ),
+        (
+            |_, new| new.channels[0].delay_s = 3600,
+            "db2:3306 applies everything 3600 s late, because its replication is so configured (SOURCE_DELAY): set that to 0 first",
+        ),
+    ];
+    are_refused(cases);
 }
 
 #[test]
@@ -175,6 +213,14 @@ fn the_account_of_replication_is_found_or_asked_for() {
     let found = Members { found_login: Some(("found".to_owned(), "x".to_owned())), ..members("9.7.0") };
     assert_eq!(SwitchoverPlan::new(nobody.clone(), &found).unwrap().source.login, found.found_login);
     assert_eq!(SwitchoverPlan::new(wish(), &found).unwrap().source.login, wish().login);
+    let denied = Members { trial: Trial::Fails("Access denied".to_owned()), ..members("9.7.0") };
+    let reason = SwitchoverPlan::new(wish(), &denied).unwrap_err();
+    let expected =
+        "db1:3306 could not replicate from db2:3306 with the account repl, which was tried: Access denied. ";
+    assert!(reason.starts_with(expected), "{reason}");
+    let unknown = Members { trial: Trial::Unknown("it hides".to_owned()), ..members("9.7.0") };
+    let note = "whether db1:3306 can log in to db2:3306 as a replica is not known: it hides";
+    assert_eq!(SwitchoverPlan::new(wish(), &unknown).unwrap().notes, [note]);
     let mut left = members("9.7.0");
     let stopped = Channel { user: "repl".to_owned(), ..Channel::default() };
     left.old.facts.as_mut().unwrap().channels = vec![stopped];

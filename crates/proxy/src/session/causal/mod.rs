@@ -309,6 +309,11 @@ impl Session {
             return Ok(Ok(()));
         };
         learn(backend, &executed, &before);
+        let is_behind = sees.token.is_none() && !executed.contains(&sees.gtids);
+        if is_behind && !sees.is_unknown && has_in(snapshot, hostgroup, sees) {
+            // This one of several writers is behind.
+            return Ok(self.wait_on(snapshot, backend, request, sees).await?.map(drop));
+        }
         self.compare_with_writer(snapshot, hostgroup, sees, &executed);
         if sees.is_unknown {
             self.data.written.begin_with(hostgroup, &executed);
@@ -396,9 +401,13 @@ fn note_sync(backend: &Backend) {
 
 /// Whether what a statement must see exists, as far as is known: others need not suffer from what a client has made up.
 fn may_be_true(snapshot: &Snapshot, sees: &MustSee) -> bool {
-    let hostgroup = sees.writer.and_then(|writer| snapshot.hostgroups.get(&writer));
+    sees.token.is_none() || sees.writer.is_some_and(|writer| has_in(snapshot, writer, sees))
+}
+
+/// Whether a server of a hostgroup is known to have what a statement must see. Nothing is known of one that was lost.
+fn has_in(snapshot: &Snapshot, hostgroup: HostgroupId, sees: &MustSee) -> bool {
     let has = |it: &Arc<Hostgroup>| it.servers.iter().any(|server| server.figures.position.has(&sees.gtids));
-    sees.token.is_none() || hostgroup.is_some_and(has)
+    snapshot.hostgroups.get(&hostgroup).is_some_and(has)
 }
 
 /// Whether a statement shows data, or begins a transaction that does.

@@ -1,13 +1,15 @@
 //! The checksum of an answer, as clients receive it: two servers have answered a statement alike if the checksums are equal.
 //!
 //! What differs between two connections to the same client is left out: sequence numbers, EOF packets that a capability
-//! omits, and status flags that say how a statement was executed (no index, slow). Everything else counts: columns, rows and
-//! their order, rows changed, ids, warnings, messages, errors, the state of the transaction, and reported variables.
+//! omits, status flags that say how a statement was executed (no index, slow), and the session's changes that a server reports
+//! with an OK packet: which ones depends on the state of the connection before (MariaDB reports a variable that is set to the value
+//! that it has), and Narrows knows the session's state by itself. Everything else counts: columns, rows and their order, rows
+//! changed, ids, warnings, messages, errors, and the state of the transaction.
 
 use std::hash::{DefaultHasher, Hasher};
 
 use narrows_wire::frame::{HEADER_LENGTH, Header};
-use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
+use narrows_wire::packet::{Eof, Err as ErrPacket, Ok as OkPacket};
 use narrows_wire::response::Next;
 use narrows_wire::{Capabilities, Malformed, Status};
 
@@ -81,7 +83,7 @@ impl Reading {
             Next::Ok { .. } => {
                 let ok = OkPacket::decode(payload, capabilities)?;
                 if ok.header != OkPacket::END_OF_ROWS {
-                    self.done(&ok)?;
+                    self.done(&ok);
                 }
                 (ok.status, ok.warnings)
             }
@@ -109,24 +111,13 @@ impl Reading {
     }
 
     /// An OK packet that is the answer to a statement without rows.
-    fn done(&mut self, ok: &OkPacket<'_>) -> Result<(), Malformed> {
+    fn done(&mut self, ok: &OkPacket<'_>) {
         self.number(ok.affected_rows);
         self.number(ok.last_insert_id);
         self.bytes(ok.info);
-        for change in ok.changes() {
-            match change?.1 {
-                Change::SystemVariable { name, value } => {
-                    self.bytes(name);
-                    self.bytes(value);
-                }
-                Change::Schema(schema) => self.bytes(schema),
-                _ => {}
-            }
-        }
         let ended = self.ended.get_or_insert_default();
         ended.affected_rows += ok.affected_rows;
         ended.insert_id = ok.last_insert_id;
-        Ok(())
     }
 
     fn number(&mut self, number: u64) {
@@ -232,6 +223,24 @@ mod tests {
         let slow = rows(&[b"a"], &[0xFE, 0, 0, 3 | 0x20, 0x08, 0, 0], None);
         let fast = rows(&[b"a"], &[0xFE, 0, 0, 3, 0, 0, 0], None);
         assert_eq!(of(&slow, 1, (MODERN, 99)), of(&fast, 1, (MODERN, 99)));
+    }
+
+    #[test]
+    fn reported_changes_of_the_session_make_no_difference() {
+        // autocommit ON, a schema, and nothing; with the flag that something has changed, and without.
+        let (changed, unchanged) = (0x40_u8, 0_u8);
+        let variable: &[u8] = b"\x0F\x00\x0D\x0aautocommit\x02ON";
+        let schema: &[u8] = b"\x06\x01\x04\x03db1";
+        let with = |flag: u8, changes: &[u8]| {
+            let head = [0, 0, 0, 3, flag, 0, 0, 0];
+            let length = if flag == changed { vec![changes.len() as u8] } else { Vec::new() };
+            vec![[&head[..], &length, changes].concat()]
+        };
+        let how = (Capabilities(MODERN.0 | Capabilities::SESSION_TRACK.0), 99);
+        let plain = of(&with(unchanged, b""), 1, how);
+        for changes in [variable, schema] {
+            assert_eq!(of(&with(changed, changes), 1, how), plain);
+        }
     }
 
     #[test]
