@@ -35,6 +35,9 @@ pub struct InstructionsFlags {
     /// A line for `mysql_variables`, such as `otlp_rate_limit = 100`; may be repeated.
     #[arg(long = "set", value_name = "LINE")]
     variables: Vec<String>,
+    /// Also a dry run of a rule that sends reads to this hostgroup: to 1 it would change nothing, to 0 every statement.
+    #[arg(long)]
+    dry_run: Option<i32>,
     /// Keep callgrind's files in this folder, for `callgrind_annotate`: CASE.1 and CASE.2 are the two runs of a case.
     #[arg(long)]
     dumps: Option<PathBuf>,
@@ -116,7 +119,7 @@ fn measure(case: &Case, flags: &InstructionsFlags) -> io::Result<Figures> {
         folder: folder.path(),
         core: None,
         narrows: &flags.narrows,
-        rules: peers::Rules::default(),
+        rules: peers::Rules { dry_run: flags.dry_run, ..peers::Rules::default() },
         max_stmts: None,
         baseline: None,
         other: None,
@@ -224,6 +227,7 @@ const PARTS: &[(&str, &str)] = &[
     ("narrows_proxy::session::information", "effects and settlement"),
     ("narrows_proxy::session::prepared", "prepared statements"),
     ("narrows_proxy::session::query", "rules and routes"),
+    ("narrows_proxy::session::dry_run", "rules and routes"),
     ("narrows_proxy::session", "session"),
     ("narrows_proxy::event_loop", "session"),
     ("narrows_proxy::stream", "sockets and buffers"),

@@ -45,13 +45,15 @@ pub struct Setup<'s> {
     pub variables: &'s [String],
 }
 
-/// Query rules that match no statement.
+/// Query rules that change nothing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rules {
     /// This many rules with `match_digest`.
     pub digests: usize,
     /// This many rules with `match_pattern`.
     pub patterns: usize,
+    /// A dry run of a rule that would send reads to this hostgroup; the rules in force send them to 1.
+    pub dry_run: Option<i32>,
 }
 
 impl Rules {
@@ -65,7 +67,13 @@ impl Rules {
         };
         let digests = (0..self.digests).map(|id| rule(id, "match_digest"));
         let patterns = (0..self.patterns).map(|id| rule(self.digests + id, "match_pattern"));
-        digests.chain(patterns).collect()
+        let dry_run = self.dry_run.map(|hostgroup| {
+            format!(
+                "[[mysql_query_rules]]\nrule_id = 900000\nactive = 2\nmatch_digest = \"^SELECT\"\n\
+                 destination_hostgroup = {hostgroup}\napply = 1\n\n"
+            )
+        });
+        digests.chain(patterns).chain(dry_run).collect()
     }
 }
 

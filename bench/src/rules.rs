@@ -37,12 +37,12 @@ pub struct RulesFlags {
 
 /// The sets of rules, and the limit of each as a multiple of the cost of the first one.
 const SETS: &[(Rules, f64)] = &[
-    (Rules { digests: 0, patterns: 0 }, 1.0),
-    (Rules { digests: 10, patterns: 0 }, 1.05),
-    (Rules { digests: 100, patterns: 0 }, 1.05),
-    (Rules { digests: 1_000, patterns: 0 }, 1.05),
-    (Rules { digests: 10_000, patterns: 0 }, 1.05),
-    (Rules { digests: 0, patterns: 1_000 }, 1.15),
+    (Rules { digests: 0, patterns: 0, dry_run: None }, 1.0),
+    (Rules { digests: 10, patterns: 0, dry_run: None }, 1.05),
+    (Rules { digests: 100, patterns: 0, dry_run: None }, 1.05),
+    (Rules { digests: 1_000, patterns: 0, dry_run: None }, 1.05),
+    (Rules { digests: 10_000, patterns: 0, dry_run: None }, 1.05),
+    (Rules { digests: 0, patterns: 1_000, dry_run: None }, 1.15),
 ];
 
 /// The case of `compare` that is measured.
@@ -70,7 +70,7 @@ pub fn run(flags: &RulesFlags) -> io::Result<()> {
 /// The cost of a query with each set of rules that match nothing: their number and kind, and the least CPU time in us.
 pub fn costs(flags: &RulesFlags) -> io::Result<Vec<(String, f64)>> {
     let name = |rules: Rules| match rules {
-        Rules { digests, patterns: 0 } => format!("{digests}"),
+        Rules { digests, patterns: 0, .. } => format!("{digests}"),
         Rules { patterns, .. } => format!("{patterns} match_pattern"),
     };
     let least = |party: &Party| party.costs.iter().copied().fold(f64::INFINITY, f64::min) / 1_000.0;

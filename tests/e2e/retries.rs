@@ -223,7 +223,7 @@ fn what_only_begins_a_transaction_begins_it_elsewhere_when_its_server_is_lost() 
         for end in [&closes, &goes_away] {
             let is_open = Move::Reply(vec![writer::ok(0, 0, 3, 0)]);
             let healthy = Conversation::new().on(begin, &[is_open]);
-            let dying = FakeMysql::start(Conversation::new().on(begin, &[end.clone()]));
+            let dying = FakeMysql::start(Conversation::new().on(begin, std::slice::from_ref(end)));
             let healthy = FakeMysql::start(healthy);
             let config = NarrowsConfig::new()
                 .user("sbtest", "sbtest", "")

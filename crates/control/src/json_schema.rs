@@ -127,6 +127,7 @@ fn of_column<R>(column: &Column<R>) -> Value {
     let mut schema = match &column.kind {
         ColumnKind::Integer { min, max, .. } => integer(*min, *max),
         ColumnKind::Flag(_) => flag(),
+        ColumnKind::Activity(_) => activity(),
         ColumnKind::Text(form, _) => text_of(*form),
         ColumnKind::Unused => Map::new(),
     };
@@ -135,7 +136,7 @@ fn of_column<R>(column: &Column<R>) -> Value {
     if let Absent::Is(text) = column.absent {
         let default = match &column.kind {
             ColumnKind::Integer { .. } => text.parse::<i64>().map_or(Value::Null, Value::from),
-            ColumnKind::Flag(_) => matches!(text, "1" | "true").into(),
+            ColumnKind::Flag(_) | ColumnKind::Activity(_) => matches!(text, "1" | "true").into(),
             ColumnKind::Text(..) | ColumnKind::Unused => text.into(),
         };
         schema.insert("default".to_owned(), default);
@@ -168,6 +169,11 @@ fn integer(min: i64, max: i64) -> Map<String, Value> {
 /// The ways to write true and false.
 fn flag() -> Map<String, Value> {
     object(json!({ "enum": [true, false, 1, 0, "true", "false", "1", "0"] }))
+}
+
+/// The ways to write whether a rule is in force, or a dry run.
+fn activity() -> Map<String, Value> {
+    object(json!({ "enum": [true, false, 1, 0, 2, "true", "false", "1", "0", "2"] }))
 }
 
 /// A text; numbers and flags are read as they are written.

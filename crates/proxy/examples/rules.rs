@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use narrows_proxy::rules::{Memory, OwnedClient, Query, Question, RuleSet, digest_of};
+use narrows_proxy::rules::{Activity, Memory, OwnedClient, Query, Question, RuleSet, digest_of};
 use narrows_proxy::snapshot::{HostgroupId, RuleRow};
 
 fn main() {
@@ -46,7 +46,7 @@ fn rows(digests: usize, patterns: usize) -> Vec<RuleRow> {
     let nothing = |id: usize| Some(format!("^SELECT .* FROM nothing_{id:06} WHERE .*$"));
     let row = |id: usize, hostgroup, match_digest, match_pattern| RuleRow {
         rule_id: id as i64,
-        active: true,
+        active: Activity::InForce,
         apply: true,
         re_modifiers: "CASELESS".to_owned(),
         destination_hostgroup: Some(HostgroupId(hostgroup)),

@@ -15,7 +15,7 @@ use narrows_wire::auth::client_side::{Credential, Form, Stored};
 
 use crate::hostgroup::{Alarm, Demand, Hostgroup, HostgroupSettings, Names, Server, ServerFigures};
 use crate::rt::{Instant, nanoseconds};
-use crate::rules::{Firewall, RuleSet};
+use crate::rules::{Activity, Firewall, Purpose, RuleSet};
 use crate::tls::SharedTls;
 
 pub use crate::rows::{
@@ -109,6 +109,8 @@ pub struct Snapshot {
     pub hostgroups: BTreeMap<HostgroupId, Arc<Hostgroup>>,
     /// The query rules.
     pub rules: Arc<RuleSet>,
+    /// The same with the rules of the dry run, if there are any.
+    pub dry_run: Option<Arc<RuleSet>>,
     /// The statements that accounts may send, if the firewall is on.
     pub firewall: Arc<Firewall>,
     /// The reader hostgroup of each writer hostgroup.
@@ -298,7 +300,10 @@ impl Snapshot {
         workers: usize,
         previous: Option<&Snapshot>,
     ) -> Result<Snapshot, CompileError> {
-        let rules = compile_rules(&rows, previous)?;
+        let rules = compile_rules(Purpose::InForce, &rows, previous.map(|it| &it.rules))?;
+        let has_dry_run = rows.rules.iter().any(|row| row.active == Activity::DryRun);
+        let known = previous.and_then(|previous| previous.dry_run.as_ref());
+        let dry_run = has_dry_run.then(|| compile_rules(Purpose::DryRun, &rows, known)).transpose()?;
         let firewall = Firewall::compile(&rows.firewall_users, &rows.firewall_rules)
             .map_err(|(username, source)| CompileError::Firewall { username, source })?;
         let readers = rows.pairs().map(|pair| (pair.writers, pair.readers)).collect();
@@ -313,6 +318,7 @@ impl Snapshot {
             users,
             hostgroups,
             rules,
+            dry_run,
             firewall: Arc::new(firewall),
             readers,
             writers,
@@ -429,15 +435,19 @@ fn compile_server(row: &ServerRow, rows: &Rows, known: Option<&Server>) -> Serve
     server
 }
 
-/// The rules, which are those of `previous` if nothing has changed: workers' caches about them, and their hits, are
-/// kept.
-fn compile_rules(rows: &Rows, previous: Option<&Snapshot>) -> Result<Arc<RuleSet>, CompileError> {
+/// The rules for a purpose, which are those of before if nothing has changed: workers' caches about them, and their hits,
+/// are kept.
+fn compile_rules(
+    purpose: Purpose,
+    rows: &Rows,
+    before: Option<&Arc<RuleSet>>,
+) -> Result<Arc<RuleSet>, CompileError> {
     let iterations = rows.variables.query_processor_iterations;
-    let same = |previous: &&Snapshot| previous.rules.is_of(&rows.rules, &rows.fast_routing, iterations);
-    if let Some(previous) = previous.filter(same) {
-        return Ok(Arc::clone(&previous.rules));
+    let same = |before: &&Arc<RuleSet>| before.is_of(purpose, &rows.rules, &rows.fast_routing, iterations);
+    if let Some(before) = before.filter(same) {
+        return Ok(Arc::clone(before));
     }
-    let compiled = RuleSet::compile(&rows.rules, &rows.fast_routing, iterations);
+    let compiled = RuleSet::compile_as(purpose, &rows.rules, &rows.fast_routing, iterations);
     compiled.map(Arc::new).map_err(|(rule_id, source)| CompileError::Rule { rule_id, source })
 }
 
@@ -535,10 +545,11 @@ mod tests {
         for active in [false, true] {
             let user = UserRow { active, attributes: session.clone(), ..user("app", "app") };
             assert_eq!(tracks(Rows { users: vec![user], ..Rows::default() }), active);
-            let rule = RuleRow { active, attributes: session.clone(), ..RuleRow::default() };
+            let activity = if active { Activity::InForce } else { Activity::DryRun };
+            let rule = RuleRow { active: activity, attributes: session.clone(), ..RuleRow::default() };
             assert_eq!(tracks(Rows { rules: vec![rule], ..Rows::default() }), active);
             let gtid_from_hostgroup = Some(HostgroupId(0));
-            let rule = RuleRow { active, gtid_from_hostgroup, ..RuleRow::default() };
+            let rule = RuleRow { active: activity, gtid_from_hostgroup, ..RuleRow::default() };
             assert_eq!(tracks(Rows { rules: vec![rule], ..Rows::default() }), active);
             let row = hostgroup_attributes(if active { 0 } else { 1 }, &session);
             let (servers, hostgroup_attributes) = (vec![server(0, "a", 1)], vec![row]);

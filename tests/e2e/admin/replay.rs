@@ -258,6 +258,8 @@ const OWN_TABLES: &[&str] = &[
     "narrows_traffic_5m",
     "runtime_scheduler_runs",
     "stats_mysql_query_events",
+    "stats_narrows_rules_dry_run",
+    "stats_narrows_rules_dry_run_reset",
 ];
 
 /// An answer as it would be without [`OWN_VARIABLES`] and [`OWN_TABLES`]: rows that name them, and counts of all variables.

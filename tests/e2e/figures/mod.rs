@@ -6,6 +6,7 @@ mod traffic;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use narrows_proxy::rules::Activity;
 use narrows_proxy::server::DataPlane;
 use narrows_proxy::snapshot::{HostgroupId, Rows, RuleRow, ServerRow, ServerStatus, UserRow, Variables};
 use narrows_proxy::stats::{Doing, KillKind, Observer, ProcessLine, Take, wait};
@@ -160,7 +161,7 @@ fn reading_every_figure_all_the_time_harms_no_statement() {
 fn split() -> Vec<RuleRow> {
     let rule = |rule_id, pattern: &str, hostgroup| RuleRow {
         rule_id,
-        active: true,
+        active: Activity::InForce,
         apply: true,
         re_modifiers: "CASELESS".to_owned(),
         match_digest: Some(pattern.to_owned()),

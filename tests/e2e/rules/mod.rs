@@ -1,5 +1,6 @@
 //! What query rules, annotations and the firewall do to a statement, as seen by the client and the servers.
 
+mod dry_run;
 mod split;
 
 use std::time::{Duration, Instant};

@@ -42,7 +42,7 @@ impl Generated {
         for rule in 0..count(random, 6) {
             let columns = vec![
                 ("rule_id", (rule * 10).to_string()),
-                ("active", random.below(2).to_string()),
+                ("active", random.below(3).to_string()),
                 ("match_digest", quoted(&format!("^SELECT {}", random.below(9)))),
                 ("destination_hostgroup", random.below(4).to_string()),
                 ("apply", random.below(2).to_string()),

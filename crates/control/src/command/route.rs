@@ -16,7 +16,7 @@ pub const VERBS: &[Verb] = &[
         pattern: "EXPLAIN ROUTE <question...>",
         who: Who::Admin,
         run: explain,
-        doc: "`EXPLAIN ROUTE 'statement' [AS user] [SCHEMA schema] [column value]...`: the way of a statement, and why it is that one. A column of rules that is a condition on the client, such as `client_addr`, says what the client has.",
+        doc: "`EXPLAIN ROUTE 'statement' [AS user] [SCHEMA schema] [column value]...`: the way of a statement, and why it is that one. A column of rules that is a condition on the client, such as `client_addr`, says what the client has; `SessionID` says which session it is, for rules with a `share`.",
     },
     Verb {
         pattern: "SHOW PINS",
@@ -104,6 +104,11 @@ fn lines(route: &ExplainedRoute) -> Vec<Vec<String>> {
     }
     for (reason, cause) in &route.pins {
         add("pins", (*reason).to_owned(), cause.clone());
+    }
+    if let Some(dry_run) = &route.dry_run {
+        let [present, candidate] = &dry_run.decisions;
+        let rules: Vec<String> = dry_run.rules.iter().map(i64::to_string).collect();
+        add("dry run", candidate.clone(), format!("instead of {present}; rules {}", rules.join(", ")));
     }
     rows
 }
@@ -199,6 +204,7 @@ mod tests {
             cache: String::new(),
             replay: None,
             pins: Vec::new(),
+            dry_run: None,
         };
         let told = |route: &ExplainedRoute, what: &str| {
             let row = lines(route).into_iter().find(|row| row[1] == what)?;

@@ -1,5 +1,6 @@
 //! Tables as data: one row per column. Reading, checking and the generated pages all use these rows.
 
+use narrows_proxy::rules::Activity;
 use narrows_proxy::snapshot::JsonKey;
 
 use super::diagnostic::{Problem, Problems};
@@ -25,7 +26,7 @@ pub struct ConfigTable<R: 'static> {
 pub trait Section: Sync {
     /// Name of the section and of the admin table.
     fn name(&self) -> &'static str;
-    /// The name of the column that is called `name`, and whether it is a flag.
+    /// The name of the column that is called `name`, and whether true and false stand for 1 and 0.
     fn column_of(&self, name: &str) -> Option<(&'static str, bool)>;
     /// The values of columns that a row in the file does not name.
     fn absent(&self) -> Vec<(&'static str, Absent)>;
@@ -41,7 +42,8 @@ impl<R> Section for ConfigTable<R> {
     }
 
     fn column_of(&self, name: &str) -> Option<(&'static str, bool)> {
-        self.column(name).map(|column| (column.name, matches!(column.kind, ColumnKind::Flag(_))))
+        let is_flag = |kind: &ColumnKind<R>| matches!(kind, ColumnKind::Flag(_) | ColumnKind::Activity(_));
+        self.column(name).map(|column| (column.name, is_flag(&column.kind)))
     }
 
     fn absent(&self) -> Vec<(&'static str, Absent)> {
@@ -93,6 +95,8 @@ pub enum ColumnKind<R> {
     },
     /// true, false, 1 or 0.
     Flag(fn(&mut R, bool)),
+    /// true, false, 1, 0, or 2 for a dry run.
+    Activity(fn(&mut R, Activity)),
     /// Text of the given form.
     Text(Form, fn(&mut R, String)),
     /// The value is accepted and has no effect.
@@ -278,6 +282,7 @@ impl<R> Column<R> {
         let default = NodeValue::Text(default.to_owned());
         match self.kind {
             ColumnKind::Flag(_) => flag_of(value) != flag_of(&default),
+            ColumnKind::Activity(_) => activity_of(value) != activity_of(&default),
             ColumnKind::Integer { .. } | ColumnKind::Unused => integer_of(value) != integer_of(&default),
             ColumnKind::Text(..) => text_of(value) != text_of(&default),
         }
@@ -294,6 +299,13 @@ impl<R> Column<R> {
             ColumnKind::Flag(set) => match flag_of(value) {
                 Some(flag) => {
                     set(row, flag);
+                    Vec::new()
+                }
+                None => wrong(self.kind.describe()),
+            },
+            ColumnKind::Activity(set) => match activity_of(value) {
+                Some(activity) => {
+                    set(row, activity);
                     Vec::new()
                 }
                 None => wrong(self.kind.describe()),
@@ -323,8 +335,15 @@ impl<R> ColumnKind<R> {
             ColumnKind::Integer { min: i64::MIN, max: i64::MAX, .. } => "an integer".to_owned(),
             ColumnKind::Integer { min, max, .. } => format!("an integer from {min} to {max}"),
             ColumnKind::Flag(_) => "true or false".to_owned(),
+            ColumnKind::Activity(_) => "true, false, or 2 for a dry run".to_owned(),
             ColumnKind::Text(form, _) => form.describe(),
             ColumnKind::Unused => "anything; it has no effect".to_owned(),
         }
     }
+}
+
+/// What a rule does: a flag, or 2.
+fn activity_of(value: &NodeValue) -> Option<Activity> {
+    let number = flag_of(value).map(i64::from).or_else(|| integer_of(value));
+    number.and_then(Activity::of_number)
 }

@@ -1,5 +1,6 @@
 //! The tables and top-level keys of the file, one row per column.
 
+use narrows_proxy::rules::Activity;
 use narrows_proxy::snapshot::{
     AuroraRow, ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow,
     FirewallUserRow, HOSTGROUP_KEYS, HostgroupAttributesRow, HostgroupId, JsonKey, RULE_KEYS,
@@ -152,7 +153,7 @@ pub static RULES: ConfigTable<RuleRow> = ConfigTable {
     blank: RuleRow::default,
     columns: &[
         integer("rule_id", i64::MIN, i64::MAX, Required, |r, v| r.rule_id = v, "Its position in the order of evaluation."),
-        flag("active", Is("1"), |r, v| r.active = v, "Rows with 0 are kept, but not used. (The default in the admin table is 0.)"),
+        activity("active", Is("1"), |r, v| r.active = v, "Rows with 0 are kept, but not used; rows with 2 are a dry run: what they would change is only counted. (The default in the admin table is 0.)"),
         text("username", Form::Any, Null, |r, v| r.username = Some(v), "Condition: the account; empty: any."),
         text("schemaname", Form::Any, Null, |r, v| r.schemaname = Some(v), "Condition: the current schema; empty: any."),
         integer("flagIN", 0, MOST, Is("0"), |r, v| r.flag_in = to_u32(v), "Condition: the chain that the statement is in; every statement begins in chain 0."),
@@ -408,6 +409,15 @@ const fn integer<R>(
 
 const fn flag<R>(name: &'static str, absent: Absent, set: fn(&mut R, bool), doc: &'static str) -> Column<R> {
     column(name, ColumnKind::Flag(set), absent, doc)
+}
+
+const fn activity<R>(
+    name: &'static str,
+    absent: Absent,
+    set: fn(&mut R, Activity),
+    doc: &'static str,
+) -> Column<R> {
+    column(name, ColumnKind::Activity(set), absent, doc)
 }
 
 const fn text<R>(

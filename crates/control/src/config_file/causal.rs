@@ -57,8 +57,9 @@ impl CausalSettings<'_> {
     }
 
     fn of_rules(&self, search: &mut Search) {
-        let names_writer = self.rules.iter().any(|row| row.active && row.gtid_from_hostgroup.is_some());
-        for (index, row) in self.rules.iter().enumerate().filter(|(_, row)| row.active) {
+        let names_writer =
+            self.rules.iter().any(|row| row.active.is_asked() && row.gtid_from_hostgroup.is_some());
+        for (index, row) in self.rules.iter().enumerate().filter(|(_, row)| row.active.is_asked()) {
             let add = |search: &mut Search, column: &'static str, name: &str, why| {
                 let name = format!("rule {}: {name}", row.rule_id);
                 search.add_idle(RULES_ON_SERVERS, (Of::Rules, index, column), || name, why);

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use narrows_proxy::rules::{conditions_never_met, flags_to_choose, why_nothing_is_replaced};
+use narrows_proxy::rules::{
+    Activity, conditions_never_met, flags_to_choose, share_of, why_nothing_is_replaced,
+};
 use narrows_proxy::snapshot::{FastRoutingRow, RULE_KEYS, RuleRow};
 
 use super::finding::{
@@ -31,37 +33,58 @@ pub(super) fn examine(rows: &[&RuleRow], around: &Surroundings<'_>, search: &mut
     if !search.is_for(RULES_ON_ALL) {
         return;
     }
-    let active = || rows.iter().enumerate().filter(|(_, row)| row.active).map(|(index, row)| (index, *row));
-    let chains: HashSet<u32> = active().map(|(_, row)| row.flag_in).collect();
-    let begun = reached_chains(rows);
-    for (index, row) in active() {
-        let rule_id = row.rule_id;
-        let name = || format!("rule {rule_id}");
-        let place = (Of::Rules, index, "attributes");
-        search.add_keys_not_read(RULES, place, name, (RULE_KEYS, &row.attributes));
-        without_server(index, row, around, search);
-        without_chain(index, row, &chains, search);
-        never_met(index, row, around, search);
-        idle_settings(index, row, around, search);
-        if !begun.contains(&row.flag_in) {
-            let flag = row.flag_in;
-            search.add(RULES, (Of::Rules, index, "flagIN"), || Problem::ChainNotReached { rule_id, flag });
+    // Rules of a dry run are evaluated together with those in force, but not the other way round.
+    for purpose in [Activity::InForce, Activity::DryRun] {
+        let is_asked = |row: &RuleRow| row.active == purpose || row.active == Activity::InForce;
+        let asked: Vec<_> = rows
+            .iter()
+            .enumerate()
+            .map(|(index, row)| (index, *row))
+            .filter(|(_, row)| is_asked(row))
+            .collect();
+        let chains: HashSet<u32> = asked.iter().map(|(_, row)| row.flag_in).collect();
+        let begun = reached_chains(asked.iter().map(|(_, row)| *row));
+        for (index, row) in asked.iter().filter(|(_, row)| row.active == purpose) {
+            examine_rule(*index, row, around, [&chains, &begun], search);
         }
+        shadowed(asked, purpose, search);
     }
-    shadowed(active().collect(), search);
+}
+
+/// Examines one rule. `chains`: the `flagIN` of the rules that are evaluated together with it; `begun`: the chains that
+/// statements can be in.
+fn examine_rule(
+    index: usize,
+    row: &RuleRow,
+    around: &Surroundings<'_>,
+    [chains, begun]: [&HashSet<u32>; 2],
+    search: &mut Search,
+) {
+    let rule_id = row.rule_id;
+    let name = || format!("rule {rule_id}");
+    let place = (Of::Rules, index, "attributes");
+    search.add_keys_not_read(RULES, place, name, (RULE_KEYS, &row.attributes));
+    without_server(index, row, around, search);
+    without_chain(index, row, chains, search);
+    never_met(index, row, around, search);
+    idle_settings(index, row, around, search);
+    if !begun.contains(&row.flag_in) {
+        let flag = row.flag_in;
+        search.add(RULES, (Of::Rules, index, "flagIN"), || Problem::ChainNotReached { rule_id, flag });
+    }
 }
 
 /// The chains that statements can be in.
-fn reached_chains(rows: &[&RuleRow]) -> HashSet<u32> {
+fn reached_chains<'r>(rules: impl Iterator<Item = &'r RuleRow>) -> HashSet<u32> {
     let mut reached = HashSet::from([0]);
-    for row in rows.iter().filter(|row| row.active) {
+    for row in rules {
         reached.extend([row.flag_out, row.next_query_flag_in, row.mirror_flag_out].into_iter().flatten());
         reached.extend(flags_to_choose(&row.attributes));
     }
     reached
 }
 
-/// Flags that a rule sets but that no rule has as `flagIN`; `chains` are the `flagIN` of active rules.
+/// Flags that a rule sets but that no rule has as `flagIN`; `chains`: the `flagIN` of the rules that are evaluated with it.
 fn without_chain(index: usize, row: &RuleRow, chains: &HashSet<u32>, search: &mut Search) {
     if !search.is_for(RULES) {
         return;
@@ -153,16 +176,19 @@ fn without_server(index: usize, row: &RuleRow, around: &Surroundings<'_>, search
     }
 }
 
-/// Rules after one that every statement of their chain matches and leaves the chain by.
-fn shadowed(mut active: Vec<(usize, &RuleRow)>, search: &mut Search) {
+/// Rules of that kind after one that every statement of their chain matches and leaves the chain by.
+fn shadowed(mut asked: Vec<(usize, &RuleRow)>, purpose: Activity, search: &mut Search) {
     if !search.is_for(RULES) {
         return;
     }
-    active.sort_by_key(|(_, row)| row.rule_id);
+    asked.sort_by_key(|(_, row)| row.rule_id);
     let mut ends: HashMap<u32, i64> = HashMap::new();
-    for (index, row) in active {
+    for (index, row) in asked {
         let rule_id = row.rule_id;
         if let Some(earlier) = ends.get(&row.flag_in).copied() {
+            if row.active != purpose {
+                continue;
+            }
             search.add(RULES, (Of::Rules, index, "rule_id"), || Problem::Shadowed { rule_id, earlier });
         } else if takes_everything(row) {
             ends.insert(row.flag_in, rule_id);
@@ -173,7 +199,9 @@ fn shadowed(mut active: Vec<(usize, &RuleRow)>, search: &mut Search) {
 /// Whether a rule has no condition, and no later rule of its chain is evaluated after it.
 fn takes_everything(row: &RuleRow) -> bool {
     let texts = [&row.username, &row.schemaname, &row.client_addr, &row.proxy_addr];
-    let is_any = texts.into_iter().flatten().all(String::is_empty) && row.proxy_port.is_none();
+    let is_any = texts.into_iter().flatten().all(String::is_empty)
+        && row.proxy_port.is_none()
+        && share_of(&row.attributes).is_none();
     let expressions = [&row.digest, &row.match_digest, &row.match_pattern];
     let chosen = flags_to_choose(&row.attributes);
     let leaves = match chosen.is_empty() {
@@ -194,7 +222,7 @@ pub(super) fn examine_fast_routing(
     if !search.is_for(RULES_ON_SERVERS) {
         return;
     }
-    let begun = reached_chains(rules);
+    let begun = reached_chains(rules.iter().copied().filter(|row| row.active.is_asked()));
     let mut without: BTreeMap<i32, (usize, usize)> = BTreeMap::new();
     let mut beside: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
     for (index, row) in rows.iter().enumerate() {

@@ -1,3 +1,5 @@
+use narrows_proxy::rules::Activity;
+
 use super::*;
 use crate::config::parse::{Syntax, looks_like};
 
@@ -68,6 +70,25 @@ apply = 1
 "#;
 
 #[test]
+fn a_rule_may_be_a_dry_run() {
+    use Activity::{DryRun, InForce, Off};
+    for (written, expected) in [
+        ("active = true", InForce),
+        ("active = 1", InForce),
+        ("active = \"false\"", Off),
+        ("active = 0", Off),
+        ("active = 2", DryRun),
+        ("active = \"2\"", DryRun),
+        ("", InForce),
+    ] {
+        let text = format!("[[mysql_query_rules]]\nrule_id = 1\ndestination_hostgroup = 0\n{written}\n");
+        assert_eq!(loaded(&text).rows.rules[0].active, expected, "{written}");
+    }
+    let wrong = said("[[mysql_query_rules]]\nrule_id = 1\nactive = 3\n");
+    assert!(wrong.contains("active") && wrong.contains("true, false, or 2 for a dry run"), "{wrong}");
+}
+
+#[test]
 fn reads_a_minimal_proxysql_cnf() {
     let LoadedFile { rows, bootstrap, variables, passed_over, warnings } = loaded(MINIMAL);
     assert!(passed_over.is_empty() && warnings.is_empty());
@@ -85,7 +106,8 @@ fn reads_a_minimal_proxysql_cnf() {
     assert!(user.active && user.transaction_persistent && !user.fast_forward);
     assert_eq!((user.username.as_str(), user.max_connections), ("app", 10_000));
     let rule = &rows.rules[0];
-    assert!(rule.active && rule.apply && !rule.negate_match_pattern);
+    assert_eq!(rule.active, Activity::InForce);
+    assert!(rule.apply && !rule.negate_match_pattern);
     assert_eq!(rule.match_digest.as_deref(), Some("^SELECT .* FOR UPDATE"));
     assert_eq!((rule.re_modifiers.as_str(), rule.match_pattern.as_deref()), ("CASELESS", None));
 }

@@ -4,8 +4,8 @@
 use narrows_proxy::client::ClientHost;
 use narrows_proxy::snapshot::HostgroupId;
 use narrows_proxy::stats::{
-    CommandLine, DigestLine, ErrorLine, FreeConnection, PreparedLine, ProcessBackend, ProcessLine, RuleLine,
-    ServerGtids, ServerLine, UserLine,
+    CommandLine, DigestLine, DryRunLine, ErrorLine, FreeConnection, PreparedLine, ProcessBackend,
+    ProcessLine, RuleLine, ServerGtids, ServerLine, UserLine,
 };
 use rusqlite::types::Value;
 use serde_json::json;
@@ -187,6 +187,22 @@ filled! {
         "rule_id INTEGER PRIMARY KEY" => integer(line.rule_id);
         "hits INT NOT NULL" => number(line.hits);
     }
+    /// `stats_narrows_rules_dry_run`
+    RULES_DRY_RUN, rules_dry_run(line: DryRunLine) {
+        "hostgroup INT NOT NULL" => integer(line.change.hostgroups[0].0);
+        "dry_run_hostgroup INT NOT NULL" => integer(line.change.hostgroups[1].0);
+        "schemaname VARCHAR NOT NULL" => bytes(&line.schemaname);
+        "username VARCHAR NOT NULL" => text(line.username);
+        "digest VARCHAR NOT NULL" => digest(line.digest);
+        "digest_text VARCHAR NOT NULL" => bytes(&line.change.digest_text);
+        "decision VARCHAR NOT NULL" => text(line.change.decisions[0].as_str());
+        "dry_run_decision VARCHAR NOT NULL" => text(line.change.decisions[1].as_str());
+        "count_star INTEGER NOT NULL" => number(line.count);
+        "first_seen INTEGER NOT NULL" => number(line.first_seen);
+        "last_seen INTEGER NOT NULL" => number(line.last_seen);
+        "sample VARCHAR NOT NULL" => bytes(&line.change.sample);
+        "dry_run_rewritten VARCHAR" => line.change.rewritten.as_deref().map_or(Value::Null, bytes);
+    }
     /// `runtime_scheduler_runs`
     SCHEDULER_RUNS, scheduler_runs(job: (i64, JobFigures)) {
         "id INTEGER PRIMARY KEY" => integer(job.0);
@@ -273,6 +289,11 @@ pub struct ClusterNode {
 /// A cell about the last run of a job that has ended; NULL if there is none.
 fn of_last(figures: &JobFigures, cell: impl FnOnce(&LastRun) -> Value) -> Value {
     figures.last.as_ref().map_or(Value::Null, cell)
+}
+
+/// A cell with what a client has sent, which may be in any character set.
+fn bytes(sent: &[u8]) -> Value {
+    text(String::from_utf8_lossy(sent))
 }
 
 /// A variable that a client has set on an idle connection.

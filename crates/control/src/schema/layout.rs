@@ -108,7 +108,8 @@ fn adapt(
         table.columns().filter(|name| !columns.iter().any(|column| column.is_called(name))).collect();
     let unknown: Vec<&Found> = columns.iter().filter(|column| !is_known(table, column)).collect();
     let place = format!("{}.{name}", database.name());
-    if missing.is_empty() && unknown.iter().all(|column| column.is_optional) {
+    let checks_differ = database == Database::Disk && !has_checks(connection, table, name)?;
+    if missing.is_empty() && !checks_differ && unknown.iter().all(|column| column.is_optional) {
         let names: Vec<&str> = unknown.iter().map(|column| column.name.as_str()).collect();
         return Ok((!names.is_empty()).then(|| {
             format!(
@@ -124,6 +125,9 @@ fn adapt(
         let columns = list("the column", &missing);
         said.push_str(&format!(": {columns} added, with the default in {} rows", rows.kept));
     }
+    if missing.is_empty() && checks_differ {
+        said.push_str(": it has the checks of this version now");
+    }
     if !unknown.is_empty() {
         let names: Vec<&str> = unknown.iter().map(|column| column.name.as_str()).collect();
         said.push_str(&format!(": {} kept, and ignored", list("the unknown column", &names)));
@@ -136,6 +140,15 @@ fn adapt(
         ));
     }
     Ok(Some(said))
+}
+
+/// Whether a table of the configuration on disk checks its columns as this version does. One that is stricter would not take
+/// every row that runs.
+fn has_checks(connection: &Connection, table: &Table, name: &str) -> rusqlite::Result<bool> {
+    let sql = "SELECT sql FROM disk.sqlite_master WHERE type = 'table' AND name = ?1";
+    let definition: String = connection.query_row(sql, [name], |row| row.get(0))?;
+    let mut checks = table.definition.iter().filter(|line| line.contains(" CHECK "));
+    Ok(checks.all(|line| definition.contains(line)))
 }
 
 /// How many rows a table has after it was created again, and how many are left in the former one.

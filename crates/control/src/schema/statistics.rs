@@ -181,4 +181,10 @@ pub static TABLES: &[Table] = &[
             "PRIMARY KEY (hostname, port)",
         ],
     },
+    Table {
+        name: "stats_narrows_rules_dry_run",
+        places: STATS_AND_RESET,
+        doc: "What query rules with `active=2` would change, by statement and decision. (Not in ProxySQL.)",
+        definition: filled::RULES_DRY_RUN,
+    },
 ];

@@ -59,6 +59,8 @@ const TABLES: &[Table] = &[
     reset("stats_mysql_query_digest_reset", traffic::taken_digests),
     copy("stats_mysql_query_events", |sources, _| events::rows(sources.runtime.events())),
     copy("stats_mysql_query_rules", |_, observer| traffic::rules(observer)),
+    copy("stats_narrows_rules_dry_run", |_, observer| traffic::dry_run(observer)),
+    reset("stats_narrows_rules_dry_run_reset", traffic::taken_dry_run),
     copy("stats_mysql_commands_counters", |_, observer| traffic::commands(observer)),
     copy("stats_mysql_users", |_, observer| traffic::users(observer)),
     copy("stats_mysql_errors", |_, observer| traffic::errors(observer)),
@@ -85,7 +87,13 @@ const COPY: narrows_proxy::stats::Take = narrows_proxy::stats::Take::Copy;
 const RESET: narrows_proxy::stats::Take = narrows_proxy::stats::Take::Reset;
 
 /// Tables that can be large: their copies are not kept.
-const LARGE: &[&str] = &["stats_mysql_query_digest", "stats_mysql_query_digest_reset", EVENTS];
+const LARGE: &[&str] = &[
+    "stats_mysql_query_digest",
+    "stats_mysql_query_digest_reset",
+    "stats_narrows_rules_dry_run",
+    "stats_narrows_rules_dry_run_reset",
+    EVENTS,
+];
 
 /// The table whose rows operators may delete.
 const EVENTS: &str = "stats_mysql_query_events";

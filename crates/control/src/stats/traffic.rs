@@ -43,6 +43,18 @@ pub fn rules(observer: &Observer) -> Vec<Row> {
     wait(observer.rule_hits()).into_iter().map(filled::query_rules).collect()
 }
 
+/// `stats_narrows_rules_dry_run`
+pub fn dry_run(observer: &Observer) -> Vec<Row> {
+    wait(observer.dry_run(Take::Copy)).into_iter().map(filled::rules_dry_run).collect()
+}
+
+/// `stats_narrows_rules_dry_run_reset`
+pub fn taken_dry_run(observer: &Observer) -> (Vec<Row>, GiveBack) {
+    let lines = wait(observer.dry_run(Take::Reset));
+    let rows = lines.iter().cloned().map(filled::rules_dry_run).collect();
+    (rows, Box::new(|observer| wait(observer.give_back_dry_run(lines))))
+}
+
 /// `stats_mysql_commands_counters`
 pub fn commands(observer: &Observer) -> Vec<Row> {
     wait(observer.commands()).into_iter().map(filled::commands_counters).collect()

@@ -67,7 +67,7 @@ fn a_first_start_takes_the_file_to_every_layer() {
     assert_eq!(store.rows().servers[1].weight, 5);
     assert_eq!(store.rows().users[0].username, "app");
     assert_eq!(store.rows().rules[0].match_digest.as_deref(), Some("^SELECT"));
-    assert!(store.rows().rules[0].active, "a rule of a file is active");
+    assert!(store.rows().rules[0].active.is_asked(), "a rule of a file is active");
     let galera = all(&mut store, "SELECT active, max_writers FROM runtime_mysql_galera_hostgroups");
     assert_eq!(galera, [["0", "1"]]);
     assert_eq!(all(&mut store, "SELECT id FROM disk.scheduler"), [["2"]]);

@@ -40,7 +40,7 @@ pub(super) type Source<'a> = &'a dyn Fn(&str) -> Result<Cells, Refusal>;
 
 /// The rows of a table in memory that may run, in the order of insertion.
 pub(super) fn in_memory(connection: &Connection, table: &str) -> Result<Cells, Refusal> {
-    let condition = if ONLY_ACTIVE.contains(&table) { "active = 1" } else { "1" };
+    let condition = if ONLY_ACTIVE.contains(&table) { "active <> 0" } else { "1" };
     Ok(cells_where(connection, Database::Main, table, &format!("{condition} ORDER BY rowid"))?)
 }
 
@@ -96,7 +96,7 @@ pub(super) fn read(source: Source<'_>, module: Module, rows: &mut Rows) -> Resul
     Ok(read)
 }
 
-/// Tables whose rows only run if their column `active` is 1.
+/// Tables whose rows do not run if their column `active` is 0.
 const ONLY_ACTIVE: [&str; 2] = ["mysql_users", "mysql_query_rules"];
 
 impl Read {

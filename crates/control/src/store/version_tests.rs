@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use super::guard::is_unchangeable;
 use super::tests::rows;
 use super::*;
-use crate::schema::{self, Database, Layer, Table};
+use crate::schema::{self, Database, Layer, Module, Table};
 
 /// A folder with the databases of a store, in which every table has rows.
 fn written() -> tempfile::TempDir {
@@ -159,6 +159,30 @@ fn every_table_may_have_columns_of_a_newer_version() {
             assert!(count(folder.path(), file, &name) >= before, "{change}");
         }
     }
+}
+
+#[test]
+fn a_table_on_disk_that_is_stricter_than_this_version_takes_every_row() {
+    let former = written();
+    let stricter = "PRAGMA writable_schema = ON; \
+         UPDATE sqlite_master SET sql = REPLACE(sql, 'active IN (0,1,2)', 'active IN (0,1)') \
+             WHERE name = 'mysql_query_rules';";
+    let folder = changed(former.path(), "narrows.db", stricter);
+    let before = count(folder.path(), "narrows.db", "mysql_query_rules");
+    let mut store = open(folder.path()).unwrap();
+    let said =
+        "disk.mysql_query_rules is from another version of Narrows: it has the checks of this version now";
+    assert_eq!(store.remarks().first().map(String::as_str), Some(said));
+    store.sql("INSERT INTO mysql_query_rules (rule_id, active) VALUES (77, 2)").unwrap();
+    store.copy(Module::MysqlQueryRules, Layer::Memory, Layer::Disk).unwrap();
+    drop(store);
+    assert_eq!(count(folder.path(), "narrows.db", "mysql_query_rules"), before + 1);
+    let again = open(folder.path()).unwrap();
+    assert!(
+        !again.remarks().iter().any(|remark| remark.contains("another version")),
+        "{:?}",
+        again.remarks()
+    );
 }
 
 impl Store {

@@ -236,6 +236,10 @@ counters! {
     server_errors = "Narrows_server_errors";
     /// Rows of digests dropped to stay within the memory budget.
     digests_dropped = "Narrows_digests_dropped";
+    /// Statements that the rules of a dry run (`active=2`) would change.
+    dry_run_changes = "Narrows_dry_run_changes";
+    /// Those of them that have no row, because the table is full.
+    dry_run_overflow = "Narrows_dry_run_overflow";
 }
 
 impl Counters {

@@ -516,6 +516,17 @@ pub struct ExplainedRoute {
     pub replay: Option<(&'static str, String)>,
     /// What would pin the session to its connection: the reason, and the word or rule that causes it.
     pub pins: Vec<(&'static str, String)>,
+    /// What the rules of a dry run would change; `None`: nothing.
+    pub dry_run: Option<RouteDryRun>,
+}
+
+/// What a dry run of rules would change about a route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RouteDryRun {
+    /// The rules that would match, in order.
+    pub rules: Vec<i64>,
+    /// The present decision, and that of the dry run: where they differ.
+    pub decisions: [String; 2],
 }
 
 /// A rule that matches.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use super::{Commands, DigestTable, ErrorTable, HostgroupTable};
+use super::{Commands, DigestTable, DryRunTable, ErrorTable, HostgroupTable};
 use crate::rt::Instant;
 
 /// The figures that one worker counts, besides its [`super::Counters`].
@@ -13,6 +13,8 @@ pub struct Figures {
     pub commands: Commands,
     /// Statements by digest.
     pub digests: RefCell<DigestTable>,
+    /// What a dry run of rules would change.
+    pub dry_run: RefCell<DryRunTable>,
     /// Errors of servers; the pool adds errors of connects.
     pub errors: Rc<RefCell<ErrorTable>>,
     /// Statements and waits by hostgroup.
@@ -30,6 +32,7 @@ impl Figures {
         Figures {
             commands: Commands::default(),
             digests: RefCell::new(DigestTable::new(budget)),
+            dry_run: RefCell::default(),
             errors: Rc::default(),
             hostgroups: HostgroupTable::default(),
             started,

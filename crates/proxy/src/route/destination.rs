@@ -7,20 +7,19 @@ use narrows_wire::Status;
 use super::{Asking, digest_options};
 use crate::hostgroup::{LagFilter, Server};
 use crate::lag::LagLimit;
-use crate::rules::{Memory, Query, Question, digest_of};
-use crate::snapshot::{HostgroupId, Snapshot};
+use crate::rules::{Memory, digest_of};
+use crate::snapshot::HostgroupId;
 use crate::state::SessionState;
 
-/// Where the statement of `question`, which rules send to `ruled`, goes, and why.
+/// Where a statement that the rules send to `ruled` goes, and why.
 ///
 /// A `SELECT` that leaves something on its connection goes to the user's own hostgroup whatever the rules say: what it
 /// leaves would pin the whole session to a server meant for reads. A text that begins with a read and continues with
 /// something else goes where the rules send the latter.
 pub(super) fn destination(
-    snapshot: &Snapshot,
+    asking: &Asking<'_>,
     memory: &mut Memory,
-    statement: &Statement,
-    question: &Question<'_>,
+    (statement, text): (&Statement, &[u8]),
     ruled: HostgroupId,
     own: HostgroupId,
 ) -> (HostgroupId, &'static str) {
@@ -28,9 +27,9 @@ pub(super) fn destination(
         return (ruled, "the rules say so");
     }
     if statement.flags.contains(Flags::MULTI)
-        && let Some(part) = first_write(question.query.statement)
+        && let Some(part) = first_write(text)
     {
-        let hostgroup = ask_again(snapshot, memory, question, part).unwrap_or(own);
+        let hostgroup = ask_again(asking, memory, part).unwrap_or(own);
         return (hostgroup, "the rules say so of its first statement that is no read");
     }
     if leaves_something(statement) {
@@ -60,22 +59,16 @@ fn first_write(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// Where the rules send a part of a text. A `SELECT` that leaves something goes to the user's own hostgroup, as it does alone.
-fn ask_again(
-    snapshot: &Snapshot,
-    memory: &mut Memory,
-    question: &Question<'_>,
-    part: &[u8],
-) -> Option<HostgroupId> {
+fn ask_again(asking: &Asking<'_>, memory: &mut Memory, part: &[u8]) -> Option<HostgroupId> {
     if narrows_sql::classify(part).kind == Kind::Select {
         return None;
     }
-    let variables = &snapshot.variables;
+    let variables = &asking.snapshot.variables;
     let mut scratch = Scratch::new();
     let digest = variables
         .query_digests
         .then(|| digest_of(digest_text(part, &digest_options(variables), &mut scratch)));
-    let asked = Question { query: Query { statement: part, digest, ..question.query }, ..*question };
-    snapshot.rules.apply(&asked, memory).0.destination_hostgroup
+    asking.rules.apply(&asking.question(part, digest, 0), memory).0.destination_hostgroup
 }
 
 /// The hostgroup of replicas that may answer a statement: outside of transactions, with nothing pinned. `lag`: how far behind

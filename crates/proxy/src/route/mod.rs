@@ -7,6 +7,7 @@
 mod causal;
 mod destination;
 mod doubt;
+mod dry_run;
 mod kills;
 #[cfg(test)]
 mod tests;
@@ -21,12 +22,15 @@ use narrows_wire::{Errno, Status};
 use crate::lag::LagLimit;
 use crate::query_log;
 use crate::recent_texts::TextDigest;
-use crate::rules::{Client, Hint, Memory, Passage, Query, Question, RuleOutput, Sender, annotate, digest_of};
+use crate::rules::{
+    Client, Hint, Memory, Passage, Query, Question, RuleOutput, RuleSet, Sender, annotate, digest_of,
+};
 use crate::snapshot::{Account, HostgroupId, Snapshot, Variables};
 use crate::state::SessionState;
 
 pub(crate) use causal::Causal;
 pub(crate) use doubt::read_otherwise;
+pub(crate) use dry_run::{DryRunDifference, DryRunMemory, may_differ};
 pub(crate) use kills::Kills;
 
 use destination::{destination, ends_as_read, reader};
@@ -36,6 +40,8 @@ use doubt::{doubt_of, is_housekeeping};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asking<'a> {
     pub(crate) snapshot: &'a Snapshot,
+    /// The rules that are asked: those in force, or those of a dry run.
+    pub(crate) rules: &'a RuleSet,
     pub(crate) account: &'a Account,
     /// The client, as rules see it.
     pub(crate) client: Client<'a>,
@@ -158,7 +164,7 @@ impl<'a> Asking<'a> {
         flag_in: u32,
         note: impl FnMut(&[u8], &[u8], Hint),
     ) -> Ruled {
-        let Snapshot { variables, rules, .. } = self.snapshot;
+        let (variables, rules) = (&self.snapshot.variables, self.rules);
         let guarded = variables.firewall_whitelist_enabled;
         let mut ruled =
             Ruled { output: RuleOutput { flag_out: flag_in, ..RuleOutput::default() }, ..Ruled::default() };
@@ -245,7 +251,7 @@ impl<'a> Asking<'a> {
         let (hostgroup, why) = if let Some(wanted) = wanted {
             (wanted, "it asks about an earlier statement, which ran there")
         } else if let Some(ruled) = ruled.output.destination_hostgroup {
-            destination(self.snapshot, memory, statement, &self.question(text, None, 0), ruled, own)
+            destination(self, memory, (statement, text), ruled, own)
         } else if let Some(reader) = reader(self, statement, (text, ruled.output.lag)) {
             options.writer = Some(own);
             (reader, "a read, split off by mysql-auto_read_write_split")
@@ -263,7 +269,7 @@ impl<'a> Asking<'a> {
 
     /// What the rules, the firewall and a few settings answer. ARCHITECTURE.md lists what else Narrows answers itself.
     fn answered(&self, step: Step, statement: &Statement, text: &[u8], ruled: &Ruled) -> Option<Route> {
-        let Snapshot { variables, rules, .. } = self.snapshot;
+        let (variables, rules) = (&self.snapshot.variables, self.rules);
         let refused = |text: &str| Some(Route::Refuse(Errno::NOT_ALLOWED_COMMAND, text.to_owned()));
         match (step, &ruled.output) {
             (Step::Query | Step::Execute, RuleOutput { ok_msg: Some(rule), .. }) => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::rows::server;
-use crate::rules::OwnedClient;
+use crate::rules::{Activity, OwnedClient};
 use crate::snapshot::{ReplicationHostgroupRow, Rows, RuleRow, UserRow};
 
 fn user(default_hostgroup: i32) -> UserRow {
@@ -27,7 +27,7 @@ fn user(default_hostgroup: i32) -> UserRow {
 fn rule(rule_id: i64, pattern: &str) -> RuleRow {
     RuleRow {
         rule_id,
-        active: true,
+        active: Activity::InForce,
         apply: true,
         re_modifiers: "CASELESS".to_owned(),
         match_pattern: Some(pattern.to_owned()),
@@ -75,6 +75,7 @@ fn way_to(
     let client = OwnedClient { username: "app".to_owned(), ..OwnedClient::default() };
     let mut asking = Asking {
         snapshot: &snapshot,
+        rules: &snapshot.rules,
         account: &snapshot.users[b"app".as_slice()],
         client: client.as_client(),
         state: &state,

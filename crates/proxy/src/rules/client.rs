@@ -13,6 +13,16 @@ use super::address::ClientAddress;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(super) struct Class(u32);
 
+impl Class {
+    pub(super) fn new(number: u32) -> Class {
+        Class(number)
+    }
+
+    pub(super) fn number(self) -> u32 {
+        self.0
+    }
+}
+
 /// The conditions that all rules have on one property.
 pub(super) trait Comparison: Default {
     /// The type of the property.

@@ -12,12 +12,16 @@
 //! [`Conditions::key`] sees a [`Client`]. After that, the key decides whether a condition holds ([`Conditions::hold`]),
 //! and the walk over the rules only has the [`Query`](super::Query).
 
+use super::Activity;
 use super::client::{Addresses, Class, Comparison, Exactly, Property};
+#[cfg(test)]
+use super::share::Share;
+use super::share::Shares;
 use crate::lag::LagLimit;
 use crate::rows::{CausalReads, HostgroupId};
 
 /// The index of a rule among the active ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RuleIndex(pub(super) u32);
 
 macro_rules! columns {
@@ -65,23 +69,34 @@ macro_rules! columns {
         #[derive(Debug, Clone, Copy)]
         pub struct Client<'a> {
             $( $(#[$client_doc])* pub $property: &'a $value, )*
+            /// The id of its session, which decides whether it belongs to the share of a rule; `None`: to every share.
+            pub session: Option<u32>,
         }
 
         /// The description of a client, which need not be connected.
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         pub struct OwnedClient {
             $( $(#[$client_doc])* pub $property: <$value as ToOwned>::Owned, )*
+            /// The id of its session, if it is that of a session.
+            pub session: Option<u32>,
         }
 
         impl OwnedClient {
             /// The client as rules see it.
             pub fn as_client(&self) -> Client<'_> {
-                Client { $( $property: std::borrow::Borrow::borrow(&self.$property), )* }
+                Client {
+                    $( $property: std::borrow::Borrow::borrow(&self.$property), )*
+                    session: self.session,
+                }
             }
 
-            /// Parses `text` as the property that `column` checks; false if there is no such column, or the text is
-            /// invalid.
+            /// Parses `text` as the property that `column` checks, or as `SessionID`; false if there is no such column, or the
+            /// text is invalid.
             pub fn set(&mut self, column: &str, text: &str) -> bool {
+                if column.eq_ignore_ascii_case("SessionID") {
+                    self.session = text.parse().ok();
+                    return self.session.is_some();
+                }
                 $(
                     if column.eq_ignore_ascii_case(name($condition)) {
                         let read = <$value as Property>::read(text);
@@ -98,12 +113,14 @@ macro_rules! columns {
             /// Whether there are any: few rule sets check more than the statement.
             is_any: bool,
             $( $property: $comparison, )*
+            shares: Shares,
         }
 
         /// The properties of a client that make a difference for the rules.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
         pub(super) struct ProfileKey {
             $( $property: Class, )*
+            share: Class,
         }
 
         /// What a worker remembers about the properties of clients.
@@ -116,7 +133,8 @@ macro_rules! columns {
             /// Compiles the conditions of `rows`, in order.
             pub(super) fn new<'r>(rows: impl Iterator<Item = &'r RuleRow> + Clone) -> Conditions {
                 $( let $property: $comparison = Comparison::new(rows.clone().map(|row| &row.$property)); )*
-                Conditions { is_any: $( $property.is_asked() )||*, $( $property, )* }
+                let shares = Shares::new(rows.map(|row| row.attributes.as_str()));
+                Conditions { is_any: $( $property.is_asked() )||* || shares.is_asked(), $( $property, )* shares }
             }
 
             /// The key of a client: everything that rules need to know about it.
@@ -125,12 +143,16 @@ macro_rules! columns {
                 if !self.is_any {
                     return ProfileKey::default();
                 }
-                ProfileKey { $( $property: self.$property.class(client.$property, &mut seen.$property), )* }
+                ProfileKey {
+                    $( $property: self.$property.class(client.$property, &mut seen.$property), )*
+                    share: self.shares.class(client.session),
+                }
             }
 
             /// Whether the conditions of a rule hold.
             pub(super) fn hold(&self, rule: usize, key: &ProfileKey, seen: &Seen) -> bool {
                 $( self.$property.holds(rule, key.$property, &seen.$property) )&&*
+                    && self.shares.holds(rule, key.share)
             }
         }
 
@@ -175,7 +197,9 @@ macro_rules! columns {
         impl RuleRow {
             /// Whether the conditions on the client hold, without a key.
             pub(super) fn is_for(&self, client: &Client<'_>) -> bool {
+                let share = Share::of_attributes(&self.attributes);
                 $( <$comparison>::is_met(&self.$property, client.$property) )&&*
+                    && share.is_none_or(|share| share.has(client.session))
             }
 
             /// Sets random values in the conditions on the client for which `is_set` returns true.
@@ -193,7 +217,10 @@ macro_rules! columns {
         impl Client<'static> {
             /// A random client.
             pub(super) fn random() -> Client<'static> {
-                Client { $( $property: super::tests::one(<$comparison>::VALUES), )* }
+                Client {
+                    $( $property: super::tests::one(<$comparison>::VALUES), )*
+                    session: Some(rand::random_range(0..1_000)),
+                }
             }
         }
     };
@@ -207,8 +234,8 @@ macro_rules! columns {
 columns! {
     /// Rules are tried in this order.
     "rule_id INTEGER PRIMARY KEY AUTOINCREMENT NOT NULL", rule_id: i64, other;
-    /// Rules that are not active are not loaded.
-    "active INT CHECK (active IN (0,1)) NOT NULL DEFAULT 0", active: bool, other;
+    /// 0: the rule is not loaded; 1: it is in force; 2: a dry run.
+    "active INT CHECK (active IN (0,1,2)) NOT NULL DEFAULT 0", active: Activity, other;
     /// The account; in a rule, empty for any.
     "username VARCHAR", username: Option<String>, client: str, Exactly<str>;
     /// The current schema; in a rule, empty for any.

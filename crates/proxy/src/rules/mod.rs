@@ -8,6 +8,7 @@
 //! The walk over the remaining rules (`walk.rs`) is ProxySQL's, rule by rule in the order of their ids; `tests.rs`
 //! compares it with an interpreter that evaluates every rule.
 
+mod activity;
 mod address;
 mod annotation;
 mod client;
@@ -20,6 +21,7 @@ mod memory;
 mod rewrite;
 mod rule;
 mod screen;
+mod share;
 mod walk;
 
 use std::collections::{HashMap, HashSet};
@@ -27,6 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::rows::{CausalReads, FastRoutingRow};
 
+pub use activity::Activity;
 pub use annotation::{Hint, annotate, is_of_gtids};
 use columns::Conditions;
 pub use columns::{Client, OwnedClient, RuleIndex, RuleOutput, RuleRow};
@@ -39,8 +42,10 @@ pub(crate) use rule::flaws_of_flags_out;
 use rule::{Literals, Rule};
 pub use rule::{RuleError, conditions_never_met, digest_of, flags_to_choose};
 use screen::Screen;
+pub(crate) use share::flaws_of_share;
+pub use share::share_of;
 
-/// Active rules in order of their ids.
+/// Rules in order of their ids.
 #[derive(Debug, Default)]
 pub struct RuleSet {
     /// Identifies the set among all rule sets of this process.
@@ -58,6 +63,28 @@ pub struct RuleSet {
     conditions: Conditions,
     /// How often a flag may lead back to the first rule.
     iterations: u32,
+}
+
+/// What rules are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To decide: those that are in force.
+    InForce,
+    /// To tell what would change: those of the dry run too, as if they were in force.
+    DryRun,
+}
+
+impl Purpose {
+    /// The rows that are asked, in the order of their ids.
+    fn rows(self, rows: &[RuleRow]) -> Vec<&RuleRow> {
+        let is_asked = |row: &&RuleRow| match self {
+            Purpose::InForce => row.active == Activity::InForce,
+            Purpose::DryRun => row.active.is_asked(),
+        };
+        let mut asked: Vec<&RuleRow> = rows.iter().filter(is_asked).collect();
+        asked.sort_by_key(|row| row.rule_id);
+        asked
+    }
 }
 
 /// A statement and its sender.
@@ -81,7 +108,7 @@ pub struct Query<'a> {
 }
 
 impl RuleSet {
-    /// Compiles the active rows of `rows`, with the table that is consulted after them.
+    /// Compiles the rows of `rows` that are in force, with the table that is consulted after them.
     ///
     /// # Errors
     /// The error of the first rule, in the order of ids, that cannot be used.
@@ -90,10 +117,21 @@ impl RuleSet {
         fast_routing: &[FastRoutingRow],
         iterations: u32,
     ) -> Result<RuleSet, (i64, RuleError)> {
-        let mut rows: Vec<&RuleRow> = rows.iter().filter(|row| row.active).collect();
-        rows.sort_by_key(|row| row.rule_id);
+        RuleSet::compile_as(Purpose::InForce, rows, fast_routing, iterations)
+    }
+
+    /// Compiles the rows of `rows` that are asked for this purpose.
+    ///
+    /// # Errors
+    /// See [`RuleSet::compile`].
+    pub fn compile_as(
+        purpose: Purpose,
+        rows: &[RuleRow],
+        fast_routing: &[FastRoutingRow],
+        iterations: u32,
+    ) -> Result<RuleSet, (i64, RuleError)> {
         let compile = |row: &RuleRow| Rule::compile(row).map_err(|error| (row.rule_id, error));
-        let compiled = rows.into_iter().map(compile).collect::<Result<Vec<_>, _>>()?;
+        let compiled = purpose.rows(rows).into_iter().map(compile).collect::<Result<Vec<_>, _>>()?;
         let (rules, literals): (Vec<Rule>, Vec<Literals>) = compiled.into_iter().unzip();
         let (in_digest, in_statement): (Vec<_>, Vec<_>) =
             literals.into_iter().map(|literals| (literals.in_digest, literals.in_statement)).unzip();
@@ -127,13 +165,22 @@ impl RuleSet {
         RuleSet { fast_routing: self.fast_routing.clone(), ..compiled }
     }
 
-    /// Whether the set was compiled from exactly these rows.
-    pub fn is_of(&self, rows: &[RuleRow], fast_routing: &[FastRoutingRow], iterations: u32) -> bool {
-        let mut rows: Vec<&RuleRow> = rows.iter().filter(|row| row.active).collect();
-        rows.sort_by_key(|row| row.rule_id);
+    /// Whether compiling these rows for this purpose would make the same set.
+    pub fn is_of(
+        &self,
+        purpose: Purpose,
+        rows: &[RuleRow],
+        fast_routing: &[FastRoutingRow],
+        iterations: u32,
+    ) -> bool {
         self.iterations == iterations
-            && rows.into_iter().eq(self.rules.iter().map(|rule| &rule.row))
+            && purpose.rows(rows).into_iter().eq(self.rules.iter().map(|rule| &rule.row))
             && self.fast_routing == FastRouting::new(fast_routing)
+    }
+
+    /// The number that identifies the set among all rule sets of this process.
+    pub fn id(&self) -> u64 {
+        self.id
     }
 
     /// Whether there is nothing to evaluate.

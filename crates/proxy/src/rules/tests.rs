@@ -27,7 +27,7 @@ fn digested(statement: &'static str, digest: Option<(&'static [u8], u64)>) -> Qu
 fn rule(rule_id: i64, destination: i32) -> RuleRow {
     RuleRow {
         rule_id,
-        active: true,
+        active: Activity::InForce,
         apply: true,
         re_modifiers: "CASELESS".to_owned(),
         destination_hostgroup: Some(HostgroupId(destination)),
@@ -154,7 +154,8 @@ struct Interpreter {
 
 impl Interpreter {
     fn new(rows: &[RuleRow], iterations: u32) -> Interpreter {
-        let mut rows: Vec<RuleRow> = rows.iter().filter(|row| row.active).cloned().collect();
+        let mut rows: Vec<RuleRow> =
+            rows.iter().filter(|row| row.active == Activity::InForce).cloned().collect();
         rows.sort_by_key(|row| row.rule_id);
         let regex = |row: &RuleRow, pattern: &Option<String>| {
             let caseless = row.re_modifiers.contains("CASELESS");
@@ -260,7 +261,13 @@ fn random_rule(rule_id: i64) -> RuleRow {
     let owned = |text: &str| text.to_owned();
     let mut row = RuleRow {
         rule_id,
-        active: rand::random_range(0..10) > 0,
+        active: one(&[
+            Activity::Off,
+            Activity::InForce,
+            Activity::InForce,
+            Activity::InForce,
+            Activity::DryRun,
+        ]),
         flag_in: maybe(3, || rand::random_range(0..3)).unwrap_or_default(),
         digest: maybe(6, || format!("0x{:016X}", digest_of(one(TEXTS).as_bytes()).1)),
         match_digest: maybe(2, || owned(one(PATTERNS))),
@@ -270,6 +277,7 @@ fn random_rule(rule_id: i64) -> RuleRow {
         flag_out: maybe(3, || rand::random_range(0..3)),
         destination_hostgroup: maybe(2, || HostgroupId(rand::random_range(0..50))),
         apply: rand::random_range(0..4) == 0,
+        attributes: maybe(6, || owned(one(&[r#"{"share":50}"#, r#"{"share":10}"#]))).unwrap_or_default(),
         ..RuleRow::default()
     };
     if row.match_pattern.is_some() {
@@ -306,6 +314,56 @@ fn the_compiled_rules_say_what_an_interpreter_says() {
             assert_eq!(said, (matched, destination, flag, text), "{rows:#?}\n{question:?}");
         }
     }
+}
+
+/// The rows with those of the dry run in force.
+fn all_in_force(rows: &[RuleRow]) -> Vec<RuleRow> {
+    let in_force = |row: &RuleRow| {
+        let active = if row.active.is_asked() { Activity::InForce } else { Activity::Off };
+        RuleRow { active, ..row.clone() }
+    };
+    rows.iter().map(in_force).collect()
+}
+
+#[test]
+fn a_dry_run_says_what_its_rules_say_when_they_are_in_force() {
+    for round in 0..200 {
+        let rows: Vec<RuleRow> = (0..rand::random_range(0..25)).map(random_rule).collect();
+        let iterations = if round % 4 == 0 { 2 } else { 0 };
+        let dry_run = RuleSet::compile_as(Purpose::DryRun, &rows, &[], iterations).unwrap();
+        let later = RuleSet::compile(&all_in_force(&rows), &[], iterations).unwrap();
+        assert!(dry_run.is_of(Purpose::DryRun, &rows, &[], iterations));
+        let (mut memory, mut later_memory) = (Memory::default(), Memory::default());
+        for _ in 0..60 {
+            let query = Query {
+                flag_in: maybe(5, || rand::random_range(0..3)).unwrap_or_default(),
+                statement: one(TEXTS).as_bytes(),
+                digest: Some(digest_of(one(TEXTS).as_bytes())),
+            };
+            let question = Question { client: Client::random(), query };
+            let said = dry_run.apply(&question, &mut memory);
+            assert_eq!(said, later.apply(&question, &mut later_memory), "{rows:#?}\n{question:?}");
+        }
+        let hits = |memory: &Memory, set: &RuleSet| memory.hits(set).collect::<Vec<_>>();
+        assert_eq!(hits(&memory, &dry_run), hits(&later_memory, &later));
+    }
+}
+
+#[test]
+fn a_rule_with_a_share_is_for_the_same_clients_each_time() {
+    let mut half = rule(1, 1);
+    half.attributes = r#"{"share":50}"#.to_owned();
+    let set = RuleSet::compile(&[half, rule(2, 2)], &[], 0).unwrap();
+    let mut memory = Memory::default();
+    let mut ask = |session: Option<u32>| {
+        let question = question("SELECT 1");
+        let client = Client { session, ..question.client };
+        set.apply(&Question { client, ..question }, &mut memory).0.destination_hostgroup.map(|id| id.0)
+    };
+    let first: Vec<_> = (0..1_000).map(|id| ask(Some(id))).collect();
+    assert!((400..600).contains(&first.iter().filter(|chosen| **chosen == Some(1)).count()));
+    assert_eq!(first, (0..1_000).map(|id| ask(Some(id))).collect::<Vec<_>>());
+    assert_eq!(ask(None), Some(1), "a client without a session belongs to every share");
 }
 
 #[test]

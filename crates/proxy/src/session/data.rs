@@ -29,6 +29,8 @@ pub(super) struct SessionData {
     pub(super) statements: ClientStatements,
     /// The `flagIN` of the next statement.
     pub(super) next_flag_in: u32,
+    /// The same if the rules of a dry run were in force, and the id of those rules.
+    pub(super) dry_run_flag_in: Option<(u64, u32)>,
 }
 
 /// A client's state, but with autocommit on, while the client has it off.

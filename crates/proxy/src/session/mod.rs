@@ -10,6 +10,7 @@ mod connection;
 mod count;
 mod data;
 mod detach;
+mod dry_run;
 mod effects;
 mod errors;
 mod execute;
@@ -173,6 +174,7 @@ impl Session {
             written,
             statements: ClientStatements::default(),
             next_flag_in: 0,
+            dry_run_flag_in: None,
         };
         Box::new(Session {
             handle,
@@ -383,6 +385,7 @@ impl Session {
         self.data.statements.clear();
         self.client.transaction_since = None;
         self.data.next_flag_in = 0;
+        self.data.dry_run_flag_in = None;
         self.binding.multiplexing_off = false;
     }
 

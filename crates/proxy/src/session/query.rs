@@ -85,6 +85,9 @@ impl Session {
         let flag_in = std::mem::take(&mut self.data.next_flag_in);
         let mut ruled = self.ask_rules(&snapshot, &statement, text, known, flag_in);
         self.data.next_flag_in = ruled.output.next_query_flag_in.unwrap_or_default();
+        if snapshot.dry_run.is_some() {
+            self.dry_run_text(&snapshot, (&statement, text), known, (flag_in, &ruled));
+        }
         if ruled.output.is_mirrored() && request.whole {
             self.mirror(&snapshot, &statement, text, &ruled);
         }
@@ -200,9 +203,10 @@ impl Session {
     }
 
     /// The properties of the session on which routing depends.
-    fn asking<'s>(&'s self, snapshot: &'s Snapshot) -> Asking<'s> {
+    pub(super) fn asking<'s>(&'s self, snapshot: &'s Snapshot) -> Asking<'s> {
         Asking {
             snapshot,
+            rules: &snapshot.rules,
             account: &self.want.account,
             client: self.rule_client(),
             state: &self.data.state,
@@ -219,6 +223,7 @@ impl Session {
             client_addr: &self.handle.peer.0,
             proxy_addr: &self.client.local.0,
             proxy_port: &self.client.local.1,
+            session: Some(self.handle.id),
         }
     }
 
@@ -348,6 +353,6 @@ fn is_for_narrows(statement: &Statement, text: &[u8]) -> bool {
 /// The property of a client that may change between statements. The remembered output of the rules holds while it is the
 /// same.
 pub(super) fn changing<'c>(client: &Client<'c>) -> &'c [u8] {
-    let Client { username: _, schemaname, client_addr: _, proxy_addr: _, proxy_port: _ } = client;
+    let Client { username: _, schemaname, client_addr: _, proxy_addr: _, proxy_port: _, session: _ } = client;
     schemaname
 }

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::login::{flaws_of_certificate_id, flaws_of_password, flaws_of_subject};
 use crate::rows::{CausalReads, HostgroupId, flag, shown};
-use crate::rules::flaws_of_flags_out;
+use crate::rules::{flaws_of_flags_out, flaws_of_share};
 
 /// A key that is read.
 #[derive(Debug)]
@@ -31,6 +31,7 @@ pub const USER_KEYS: &[JsonKey] = &[
 pub const RULE_KEYS: &[JsonKey] = &[
     JsonKey { name: "causal_reads", flaws: flaws_of_causal_reads },
     JsonKey { name: "flagOUTs", flaws: flaws_of_flags_out },
+    JsonKey { name: "share", flaws: flaws_of_share },
     JsonKey { name: "transaction_replay", flaws: flaws_of_replay },
 ];
 

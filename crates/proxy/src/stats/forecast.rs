@@ -12,7 +12,7 @@ use narrows_wire::Status;
 use crate::figures::DigestLine;
 use crate::recent_texts::TextDigest;
 use crate::route::{Asking, Route, Step};
-use crate::rules::{Client, Memory, Query, Question, RuleSet, flags_to_choose};
+use crate::rules::{Client, Memory, Query, Question, RuleSet, flags_to_choose, share_of};
 use crate::snapshot::{HostgroupId, RuleRow, Snapshot};
 use crate::state::SessionState;
 
@@ -193,7 +193,8 @@ impl Decisions<'_> {
         let mut state = SessionState::default();
         state.multi_statements = true;
         state.schema = Some(client.schemaname).filter(|schema| !schema.is_empty()).map(Into::into);
-        let asking = Asking { snapshot, account, client, state: &state, status, is_pinned: false };
+        let rules = &snapshot.rules;
+        let asking = Asking { snapshot, rules, account, client, state: &state, status, is_pinned: false };
         let (statement, mut scratch) = (narrows_sql::classify(text), Scratch::new());
         let memory = &mut self.memory;
         let ruled =
@@ -229,6 +230,7 @@ fn client_of(line: &DigestLine) -> Client<'_> {
         client_addr: &line.client_address,
         proxy_addr: "",
         proxy_port: &0,
+        session: None,
     }
 }
 
@@ -239,6 +241,7 @@ fn asks_for_more(row: &RuleRow) -> bool {
         || row.proxy_addr.is_some()
         || row.proxy_port.is_some()
         || !flags_to_choose(&row.attributes).is_empty()
+        || share_of(&row.attributes).is_some()
 }
 
 /// The same rule, matching whatever the text and the client are, and ending nothing.

@@ -4,6 +4,7 @@
 //! worker copies its figures, a limited part at a time, and the requesting thread merges them. Nothing on the path of a
 //! statement is locked or shared.
 
+mod dry_run;
 mod forecast;
 mod gauges;
 mod heap;
@@ -15,11 +16,11 @@ mod route;
 
 pub use crate::figures::{
     ClientLine, CommandClass, CommandLine, Commands, Counters, DigestKey, DigestLine, DigestTable, Doing,
-    Durations, ErrorFigures, ErrorKey, ErrorLine, ErrorTable, Execution, ExplainedRoute, Figures,
-    FreeConnection, HostgroupLine, MemoryFigures, NOT_COUNTED, PinLine, PreparedLine, ProcessBackend,
-    ProcessLine, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule, RouteServer, Row, RowFigures,
-    RuleLine, Running, SHOWN_TEXT, ServerFailure, ServerGtids, ServerLine, ServerTiming, Take, Tally,
-    UserLine, WaitingLine,
+    DryRunChange, DryRunLine, DryRunTable, Durations, ErrorFigures, ErrorKey, ErrorLine, ErrorTable,
+    Execution, ExplainedRoute, Figures, FreeConnection, HostgroupLine, MemoryFigures, NOT_COUNTED, PinLine,
+    PreparedLine, ProcessBackend, ProcessLine, RouteDryRun, RouteError, RouteHint, RouteOutcome,
+    RouteQuestion, RouteRule, RouteServer, Row, RowFigures, RuleLine, RuleSets, Running, SHOWN_TEXT,
+    ServerFailure, ServerGtids, ServerLine, ServerTiming, Take, Tally, UserLine, WaitingLine,
 };
 pub use forecast::{Fate, Forecast, forecast};
 pub use heap::{Trimmer, bound_what_is_kept};

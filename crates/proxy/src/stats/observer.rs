@@ -27,6 +27,7 @@ use crate::pool::ServerReport;
 use crate::prepared;
 use crate::route::digest_options;
 use crate::rt::{Instant, oneshot};
+use crate::rules::Activity;
 use crate::snapshot::{Account, HostgroupId, ServerStatus, Snapshot};
 use crate::worker::{ClientHost, Handle, KillAnswer, Peers, Worker};
 
@@ -40,6 +41,11 @@ pub struct Observer {
 impl Observer {
     pub(crate) fn new(workers: Workers) -> Observer {
         Observer { workers }
+    }
+
+    /// The number of workers.
+    pub(super) fn count(&self) -> usize {
+        self.workers.count()
     }
 
     pub(super) fn peers(&self) -> &Peers {
@@ -254,11 +260,18 @@ impl Observer {
         self.ask_all(|worker| worker.cache.clear()).await;
     }
 
-    /// `stats_mysql_query_rules`: the rules in force, in order.
+    /// `stats_mysql_query_rules`: the rules in force, and those of a dry run as if they were, in order.
     pub async fn rule_hits(&self) -> Vec<RuleLine> {
         let of_worker = |worker: &Worker| {
             let snapshot = worker.snapshot();
-            worker.rules.borrow().hits(&snapshot.rules).collect::<Vec<(i64, u64)>>()
+            let mut hits: Vec<(i64, u64)> = worker.rules.borrow().hits(&snapshot.rules).collect();
+            if let Some(rules) = &snapshot.dry_run {
+                let memory = &worker.dry_run.borrow().rules;
+                let asked = memory.hits(rules).zip(rules.rows());
+                let of_dry_run = asked.filter(|(_, row)| row.active == Activity::DryRun);
+                hits.extend(of_dry_run.map(|(hits, _)| hits));
+            }
+            hits
         };
         let mut sum: BTreeMap<i64, u64> = BTreeMap::new();
         for (rule_id, hits) in self.ask_all(of_worker).await.into_iter().flatten() {
@@ -362,7 +375,8 @@ impl Observer {
         }
         if let Some(snapshot) = self.snapshot().await {
             sum.accounts = memory::of_accounts(&snapshot);
-            sum.rules = snapshot.rules.memory_usage() as u64;
+            let rules = std::iter::once(&snapshot.rules).chain(&snapshot.dry_run);
+            sum.rules = rules.map(|rules| rules.memory_usage() as u64).sum();
         }
         sum
     }
@@ -452,7 +466,7 @@ impl Observer {
         self.ask(0, |worker| Arc::clone(&worker.snapshot())).await
     }
 
-    async fn ask<T: Send + 'static>(
+    pub(super) async fn ask<T: Send + 'static>(
         &self,
         worker: usize,
         question: impl FnOnce(&Worker) -> T + Send + 'static,

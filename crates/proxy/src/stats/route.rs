@@ -7,14 +7,16 @@ use narrows_sql::{Flags, Scratch, Statement, digest_hash, digest_text};
 use narrows_wire::Status;
 
 use super::{
-    CommandClass, ExplainedRoute, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule, RouteServer,
-    ServerLine,
+    CommandClass, ExplainedRoute, RouteDryRun, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule,
+    RouteServer, ServerLine,
 };
 use crate::hostgroup::{Hostgroup, LagFilter, Preference, Server};
 use crate::lag::LagLimit;
-use crate::route::{Asking, Kills, Options, Route, Ruled, Step, digest_options, replays};
+use crate::route::{
+    Asking, DryRunDifference, DryRunMemory, Kills, Options, Route, Ruled, Step, digest_options, replays,
+};
 use crate::rows::{BackupAvailability, CausalReads, transaction_replay};
-use crate::rules::{Client, Hint, Memory, RuleOutput, annotate};
+use crate::rules::{Client, Hint, Memory, RuleOutput, annotate, share_of};
 use crate::session::{PinReason, expected, may_be_kept};
 use crate::snapshot::{Account, HostgroupId, RuleRow, ServerStatus, Snapshot, Variables};
 use crate::state::SessionState;
@@ -37,8 +39,15 @@ pub(super) fn explain(
     let state = state_after_login(snapshot, account, question);
     let schemaname = state.schema.as_deref().unwrap_or_default();
     let client = Client { schemaname, ..question.client.as_client() };
-    let asking =
-        Asking { snapshot, account, client, state: &state, status: Status::AUTOCOMMIT, is_pinned: false };
+    let asking = Asking {
+        snapshot,
+        rules: &snapshot.rules,
+        account,
+        client,
+        state: &state,
+        status: Status::AUTOCOMMIT,
+        is_pinned: false,
+    };
     let mut hints = Hints { are_followed: variables.query_digests, found: Vec::new() };
     let mut memory = Memory::default();
     let mut ruled =
@@ -49,6 +58,7 @@ pub(super) fn explain(
         let output = &mut RuleOutput::default();
         annotate(output, text, |key, value, hint| hints.add(key, value, hint));
     }
+    let dry_run = dry_run(&asking, (&statement, text), &ruled);
     let rewritten = ruled.rewritten.take();
     let rules = matched_rules(snapshot, &memory, digest.is_none());
     let runs = rewritten.as_deref().unwrap_or(text);
@@ -82,8 +92,21 @@ pub(super) fn explain(
         pins: pins(snapshot, expected(&statement, runs), &output, &outcome),
         cache: cache(snapshot, (&statement, runs), &output),
         replay: replay(variables, account, &output),
+        dry_run,
         outcome,
     })
+}
+
+/// What the rules of a dry run would change.
+fn dry_run(asking: &Asking<'_>, asked: (&Statement, &[u8]), ruled: &Ruled) -> Option<RouteDryRun> {
+    let rules = asking.snapshot.dry_run.as_deref()?;
+    let mut memory = DryRunMemory::default();
+    let tools = (&mut memory.rules, &mut Scratch::new());
+    let candidate = Asking { rules, ..*asking }.ask_rules(tools, asked, None, 0, |_, _, _| {});
+    let matched = memory.rules.last_matched(rules).collect();
+    let command = (Step::Query, asked.0, asked.1);
+    let difference = DryRunDifference::of(asking, rules, &mut memory, command, [ruled, &candidate], None)?;
+    Some(RouteDryRun { rules: matched, decisions: difference.texts([asking.rules, rules]) })
 }
 
 fn outcome(
@@ -208,7 +231,8 @@ fn sets(row: &RuleRow) -> Vec<(&'static str, String)> {
     let first = first.into_iter().filter_map(|(column, value)| Some((column, value?)));
     let replay =
         transaction_replay(&row.attributes).map(|on| ("transaction_replay", u8::from(on).to_string()));
-    let last = replay.into_iter().chain([("apply", u8::from(row.apply).to_string())]);
+    let share = share_of(&row.attributes).map(|percent| ("share", percent));
+    let last = replay.into_iter().chain(share).chain([("apply", u8::from(row.apply).to_string())]);
     first.chain(row.outputs()).chain(last).collect()
 }
 

@@ -7,6 +7,7 @@ use narrows_testkit::{Conversation, Endpoint, FakeMysql, Login, Move, RawClient,
 
 use super::*;
 use crate::rows::server;
+use crate::rules::Activity;
 use crate::server::DataPlane;
 use crate::snapshot::{HostgroupId, Rows, RuleRow, ServerStatus, UserRow, Variables};
 use crate::worker::KillAnswer;
@@ -82,7 +83,7 @@ fn user(name: &str) -> UserRow {
 }
 
 fn rule(rule_id: i64, change: impl FnOnce(&mut RuleRow)) -> RuleRow {
-    let mut row = RuleRow { rule_id, active: true, apply: true, ..RuleRow::default() };
+    let mut row = RuleRow { rule_id, active: Activity::InForce, apply: true, ..RuleRow::default() };
     row.re_modifiers = "CASELESS".to_owned();
     change(&mut row);
     row

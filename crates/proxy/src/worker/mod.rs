@@ -23,6 +23,7 @@ use crate::pool::{Pool, Station};
 use crate::prepared::Registry;
 use crate::query_log::{Lottery, RecordQueue};
 use crate::recent_texts::RecentTexts;
+use crate::route::DryRunMemory;
 use crate::rt::Instant;
 use crate::rules;
 use crate::seldom::Seldom;
@@ -64,6 +65,8 @@ pub struct Worker {
     pub mirror: Rc<Mirror>,
     /// What it remembers about the query rules.
     pub rules: RefCell<rules::Memory>,
+    /// What it remembers about those of a dry run.
+    pub(crate) dry_run: RefCell<DryRunMemory>,
     /// Its other figures.
     pub figures: Figures,
     /// Prevents failed logins from filling the log.
@@ -113,6 +116,7 @@ impl Worker {
             query_log: RefCell::default(),
             lottery: Lottery::new(rand::random()),
             rules: RefCell::default(),
+            dry_run: RefCell::default(),
             failed_logins: Limiter::new(|suppressed| tracing::info!(suppressed, "more logins have failed")),
             replays: Limiter::new(|suppressed| {
                 tracing::info!(suppressed, "more transactions have lost their server");

@@ -69,6 +69,25 @@ fn warns_of_rules_that_are_never_evaluated() {
 }
 
 #[test]
+fn rules_of_a_dry_run_and_those_for_a_share_of_clients_hide_no_rule_in_force() {
+    let rules = "mysql_query_rules=({rule_id=1 active=2 apply=1},\n\
+                 {rule_id=2 flagOUT=4 attributes=\"{\\\"share\\\":5}\"},\n\
+                 {rule_id=3 active=2 flagIN=4 match_digest=\"a\"},\n\
+                 {rule_id=4 match_digest=\"b\" attributes=\"{\\\"share\\\":101}\"},\n\
+                 {rule_id=5 active=2 flagOUT=9},\n\
+                 {rule_id=6 match_digest=\"c\" apply=1})\n";
+    assert_eq!(
+        warned(&format!("{SERVER}{rules}")),
+        [
+            "3 rule 2: flagOUT is 4, but no active rule has that flagIN",
+            "5 rule 4: attributes `share` is 101: expected a number from 0 to 100; the rule applies to no client",
+            "6 rule 5 is never evaluated: rule 1 before it has no condition, and is the last one of its chain",
+            "6 rule 5: flagOUT is 9, but no active rule has that flagIN",
+        ]
+    );
+}
+
+#[test]
 fn warns_of_conditions_and_settings_of_rules_that_do_nothing() {
     let text = "mysql_variables={interfaces=\"127.0.0.1:6033;127.0.0.1:6034\" eventslog_default_log=1}\n\
                 mysql_users=({username=\"app\"},{username=\"off\" active=0})\n\

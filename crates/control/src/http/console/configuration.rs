@@ -107,7 +107,7 @@ const TABLES: &[Compared] = &[
         key: "rule_id",
         columns: "active, username, schemaname, flagIN, client_addr, digest, match_digest, match_pattern, negate_match_pattern, re_modifiers, flagOUT, replace_pattern, destination_hostgroup, cache_ttl, timeout, retries, delay, mirror_hostgroup, error_msg, OK_msg, multiplex, log, apply, attributes, comment",
         rows: "1",
-        runs: "active = 1",
+        runs: "active <> 0",
         module: "MYSQL QUERY RULES",
     },
     Compared {

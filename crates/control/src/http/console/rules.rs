@@ -100,6 +100,7 @@ const CONDITIONS: &[&str] = &[
 ];
 
 const ACTIONS: &[&str] = &[
+    "active",
     "flagOUT",
     "replace_pattern",
     "destination_hostgroup",
@@ -119,4 +120,4 @@ const ACTIONS: &[&str] = &[
 
 /// Values that rules have unless something else is set.
 const ORDINARY: &[(&str, &str)] =
-    &[("flagIN", "0"), ("negate_match_pattern", "0"), ("re_modifiers", "CASELESS")];
+    &[("active", "1"), ("flagIN", "0"), ("negate_match_pattern", "0"), ("re_modifiers", "CASELESS")];

@@ -184,7 +184,7 @@ pub fn write_waits(page: &mut Page, observer: &Observer) {
 
 /// Writes which rules were hit.
 pub fn write_rules(page: &mut Page, observer: &Observer) {
-    let help = "How many times a query rule was hit.";
+    let help = "How many times a query rule was hit, or would have been if it were in force (active=2).";
     let mut metric = page.metric("narrows_query_rule_hits_total", Counter, help);
     for line in wait(observer.rule_hits()) {
         metric.value(&[("rule_id", &line.rule_id.to_string())], line.hits);

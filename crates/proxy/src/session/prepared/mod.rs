@@ -71,6 +71,9 @@ impl Session {
         let mut statement = read(request);
         // The `next_query_flagIN` of the previous statement is for the next one that runs, and this one does not run yet.
         let mut ruled = self.ask_rules(&snapshot, &statement, request.argument(), None, 0);
+        if snapshot.dry_run.is_some() {
+            self.dry_run_preparation(&snapshot, (&statement, request.argument()), &ruled);
+        }
         if let Some(text) = ruled.rewritten.take().filter(|text| request.takes_text(text)) {
             request.replace_argument(0, &text);
             statement = read(request);
@@ -112,6 +115,7 @@ impl Session {
             derived: RefCell::default(),
             tied: !request.whole || asks_about_last(&statement),
             ruled: RefCell::default(),
+            dry_run: RefCell::default(),
             has_long_data: Cell::default(),
             failed: RefCell::default(),
         };
@@ -132,7 +136,11 @@ impl Session {
         };
         let snapshot = self.snapshot();
         let ruled = self.rule(&snapshot, &statement);
+        let flag_in = std::mem::take(&mut self.data.next_flag_in);
         self.data.next_flag_in = ruled.output.next_query_flag_in.unwrap_or_default();
+        if snapshot.dry_run.is_some() {
+            self.dry_run_execution(&snapshot, &statement, (flag_in, &ruled));
+        }
         let prepared = &statement.prepared;
         self.show_statement(&prepared.text);
         let route = self.route(&snapshot, (Step::Execute, &prepared.statement, &prepared.text), &ruled);
@@ -186,9 +194,7 @@ impl Session {
         let flag_in = self.data.next_flag_in;
         let mut remembered = statement.ruled.borrow_mut();
         let holds = |remembered: &&Remembered| {
-            flag_in == 0
-                && remembered.snapshot.as_ptr() == Rc::as_ptr(snapshot)
-                && *remembered.client == *changing(&self.rule_client())
+            flag_in == 0 && remembered.holds(snapshot, changing(&self.rule_client()))
         };
         if let Some(remembered) = remembered.as_ref().filter(holds) {
             self.worker.rules.borrow_mut().count_again(&snapshot.rules, &remembered.matched);

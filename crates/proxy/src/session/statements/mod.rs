@@ -12,7 +12,7 @@ use narrows_wire::response::Expect;
 
 use crate::prepared::{ClientShare, Identity};
 use crate::route::Ruled;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{LocalSnapshot, Snapshot};
 
 pub(super) use derived::Derived;
 
@@ -47,6 +47,8 @@ pub(super) struct ClientStatement {
     pub(super) tied: bool,
     /// The remembered output of the rules.
     pub(super) ruled: RefCell<Option<Remembered>>,
+    /// The same of the rules of a dry run.
+    pub(super) dry_run: RefCell<Option<Box<Remembered>>>,
     /// The error of its next execution, because part of a parameter was not sent.
     pub(super) failed: RefCell<Option<(Errno, String)>>,
 }
@@ -63,6 +65,15 @@ pub(super) struct Remembered {
     /// The indexes of the rules that match.
     pub(super) matched: Vec<u32>,
     pub(super) ruled: Ruled,
+}
+
+impl Remembered {
+    /// Whether it holds for this configuration and a client for which [`changing`] returns `client`.
+    ///
+    /// [`changing`]: super::query::changing
+    pub(super) fn holds(&self, snapshot: &LocalSnapshot, client: &[u8]) -> bool {
+        self.snapshot.as_ptr() == Rc::as_ptr(snapshot) && *self.client == *client
+    }
 }
 
 impl ClientStatements {

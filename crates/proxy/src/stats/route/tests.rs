@@ -2,14 +2,14 @@
 
 use super::*;
 use crate::rows::server;
-use crate::rules::OwnedClient;
+use crate::rules::{Activity, OwnedClient};
 use crate::snapshot::{Rows, ServerStatus, UserRow};
 use crate::stats::{ServerFailure, ServerTiming, Tally};
 
 fn snapshot(change: impl FnOnce(&mut Rows)) -> Snapshot {
     let rule = |rule_id, pattern: &str, hostgroup| RuleRow {
         rule_id,
-        active: true,
+        active: Activity::InForce,
         apply: true,
         re_modifiers: "CASELESS".to_owned(),
         match_digest: Some(pattern.to_owned()),
