@@ -51,6 +51,7 @@ fn dashboards_and_alerts_find_what_they_ask_for() {
     let server = RealServer::shared(Flavour::MariaDb);
     let narrows = start(
         &NarrowsConfig::in_front_of(server.port())
+            .row("mysql_replication_hostgroups", "writer_hostgroup=0 reader_hostgroup=10")
             .rule("rule_id=1, active=1, match_pattern=\"cached\", cache_ttl=1000, apply=1"),
     );
     let prometheus = Prometheus::start(enable(&narrows));
