@@ -22,6 +22,11 @@ pub fn token(plan: &Table) -> Option<String> {
     Some(cell(row, 1).to_owned())
 }
 
+/// Since when its statements are counted.
+fn counted_since(plan: &Table) -> &str {
+    of_part(plan, "plan").find(|row| cell(row, 3).starts_with("statements")).map_or("", |row| cell(row, 1))
+}
+
 /// Whether applying it changes anything: what runs, or edits in memory.
 pub fn changes_anything(plan: &Table) -> bool {
     ["change", "lost edit"].into_iter().any(|part| of_part(plan, part).next().is_some())
@@ -50,7 +55,11 @@ pub fn text(plan: &Table) -> String {
         if rows.is_empty() {
             continue;
         }
-        let _ = writeln!(text, "{title}");
+        match part {
+            "statement" => writeln!(text, "{title} (counted since {})", counted_since(plan)),
+            _ => writeln!(text, "{title}"),
+        }
+        .expect("writing to a String cannot fail");
         let mut last = (String::new(), String::new());
         for row in rows {
             // One line for a row, and one for each of its columns.
@@ -76,6 +85,7 @@ fn head(part: &str, row: &Row) -> String {
         "statement" => format!("  {subject} ({} times): {name}", cell(row, 7)),
         "warning" => format!("  {what}"),
         "server" => format!("  {subject}, {} connections in use: {what}", cell(row, 7)),
+        "client" => format!("  {subject}, {} clients logged in: {what}", cell(row, 7)),
         _ if subject == "global_variables" => format!("  {} {name}", sign(what)),
         _ => format!("  {} {subject} {name}", sign(what)),
     }
@@ -94,17 +104,18 @@ fn detail(part: &str, row: &Row) -> Option<String> {
     match part {
         "statement" if cell(row, 3).starts_with("depends") => Some(format!("{} {}", cell(row, 3), value(6))),
         "statement" => Some(format!("{}: {} -> {}", cell(row, 3), value(5), value(6))),
-        "warning" | "server" => None,
+        "warning" | "server" | "client" => None,
         _ if cell(row, 4).is_empty() => None,
         _ => Some(format!("{}: {} -> {}", cell(row, 4), value(5), value(6))),
     }
 }
 
 /// The parts that people read, with their titles.
-const PARTS: [(&str, &str); 5] = [
+const PARTS: [(&str, &str); 6] = [
     ("change", "Changes to what runs:"),
     ("lost edit", "Edits in memory that were never loaded and would be lost:"),
     ("warning", "Warnings:"),
     ("statement", "Statements that would be handled differently:"),
     ("server", "Servers in use:"),
+    ("client", "Accounts in use:"),
 ];

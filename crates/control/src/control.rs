@@ -100,6 +100,7 @@ impl Control {
             self.events.tick(&mut self.runtime, &mut self.store);
             self.audit.tick();
             self.runtime.note_ended_holds(&self.store);
+            self.runtime.count_if_due();
             let message = match mailbox.recv_timeout(history::TICK) {
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => continue,
@@ -154,6 +155,7 @@ impl Control {
 
     fn carry_out(&mut self, caller: &Caller, statement: &Statement<'_>, since: Instant) -> Reply {
         let before = audit::before(&self.store, caller, statement);
+        self.runtime.count_before_reset(statement.sql);
         let mut parts = Parts {
             store: &mut self.store,
             runtime: &mut self.runtime,

@@ -7,6 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::config::form::Form;
+use crate::config::managed::MANAGED_NAMES;
 use crate::config::schema::{Absent, Column, ColumnKind, ConfigTable};
 use crate::config::tables::{
     AURORA_HOSTGROUPS, BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS,
@@ -129,6 +130,7 @@ fn of_column<R>(column: &Column<R>) -> Value {
         ColumnKind::Flag(_) => flag(),
         ColumnKind::Activity(_) => activity(),
         ColumnKind::Text(form, _) => text_of(*form),
+        ColumnKind::Sections(_) => list_of_sections(),
         ColumnKind::Unused => Map::new(),
     };
     let doc = described(column.doc, &column.kind.describe());
@@ -137,11 +139,19 @@ fn of_column<R>(column: &Column<R>) -> Value {
         let default = match &column.kind {
             ColumnKind::Integer { .. } => text.parse::<i64>().map_or(Value::Null, Value::from),
             ColumnKind::Flag(_) | ColumnKind::Activity(_) => matches!(text, "1" | "true").into(),
-            ColumnKind::Text(..) | ColumnKind::Unused => text.into(),
+            ColumnKind::Text(..) | ColumnKind::Sections(_) | ColumnKind::Unused => text.into(),
         };
         schema.insert("default".to_owned(), default);
     }
     Value::Object(schema)
+}
+
+fn list_of_sections() -> Map<String, Value> {
+    let names: Vec<&str> = MANAGED_NAMES.iter().flat_map(|managed| [managed.name, managed.section]).collect();
+    let mut schema = Map::new();
+    schema.insert("type".to_owned(), "array".into());
+    schema.insert("items".to_owned(), json!({ "enum": names }));
+    schema
 }
 
 fn described(doc: &str, value: &str) -> String {

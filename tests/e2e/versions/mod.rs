@@ -7,6 +7,8 @@ mod crash;
 mod forecast;
 mod generated;
 mod history;
+mod in_use;
+mod owner;
 mod plans;
 mod random;
 

@@ -205,6 +205,10 @@ fn save_digests(parts: &mut Parts<'_>, caller: &Caller) -> Reply {
 /// # Errors
 /// The answer with the reason.
 fn write_config(store: &mut Store, path: &str) -> Result<usize, Reply> {
+    if store.is_owner(Path::new(path)) {
+        let owned = store.ownership().names();
+        return Err(Reply::error(format!("{path} is not written: it owns {owned} (managed)")));
+    }
     let text = store.config_text().map_err(Reply::Refused)?;
     // It contains passwords: only the owner can read a new file.
     match files::replace(Path::new(path), text.as_bytes(), 0o600) {

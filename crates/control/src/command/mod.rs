@@ -10,6 +10,7 @@ mod help;
 mod hold;
 mod kill;
 mod load;
+mod managed;
 mod operate;
 mod plan;
 mod proxysql;
@@ -48,6 +49,7 @@ fn for_operators() -> impl Iterator<Item = &'static Verb> + Clone {
         hold::VERBS,
         switchover::VERBS,
         versions::VERBS,
+        managed::VERBS,
         plan::VERBS,
         checksum::VERBS,
         operate::VERBS,

@@ -7,7 +7,8 @@ use narrows_proxy::stats::{Fate, Forecast};
 use super::verb::{Call, Parts, Verb, Who};
 use crate::admin::reply::Reply;
 use crate::admin::statement::unquoted;
-use crate::runtime::{ChangePlan, ServerEffect};
+use crate::calendar::date_and_time;
+use crate::runtime::{ChangePlan, ClientEffect, ServerEffect};
 use crate::schema::Database;
 use crate::store::{Answer, Refusal, Store};
 use crate::versions::{ConfigDocument, VersionSource};
@@ -113,6 +114,8 @@ fn rows(plan: &ChangePlan) -> Vec<Row> {
             None,
         ],
     ];
+    let since = text(&date_and_time(plan.counted_since));
+    rows.push(vec![text("plan"), since, None, text("statements are counted since"), None, None, None, None]);
     for (part, changes) in [("change", &plan.changes), ("lost edit", &plan.lost)] {
         let lines = changes.iter().flat_map(super::versions::lines);
         rows.extend(lines.map(|line| [vec![text(part)], line, vec![None]].concat()));
@@ -126,6 +129,11 @@ fn rows(plan: &ChangePlan) -> Vec<Row> {
         vec![text("server"), text(&effect.server), None, text(&effect.what), None, None, None, used]
     };
     rows.extend(plan.servers.iter().map(server));
+    let client = |effect: &ClientEffect| {
+        let clients = Some(effect.clients.to_string());
+        vec![text("client"), text(&effect.username), None, text(&effect.what), None, None, None, clients]
+    };
+    rows.extend(plan.clients.iter().map(client));
     rows
 }
 

@@ -5,6 +5,7 @@ use narrows_proxy::stats::{Take, wait};
 use super::verb::{Call, Parts, Verb, Who};
 use crate::admin::reply::Reply;
 use crate::runtime::{End, Process, Runtime};
+use crate::schema::Module;
 
 macro_rules! process {
     ($pattern:literal, $run:expr, $doc:literal) => {
@@ -57,6 +58,10 @@ pub const VERBS: &[Verb] = &[
 ];
 
 fn read_only(parts: &mut Parts<'_>, on: bool) -> Option<Reply> {
+    let owner = parts.store.ownership();
+    if owner.owns(Module::AdminVariables) {
+        return Some(Reply::error(owner.refusal("admin-read_only", Module::AdminVariables)));
+    }
     parts.store.set_read_only(on);
     Some(Reply::ok())
 }

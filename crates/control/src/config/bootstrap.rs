@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::managed::ManagedName;
+
 /// The top-level keys. The command line takes precedence over them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bootstrap {
@@ -23,6 +25,8 @@ pub struct Bootstrap {
     pub execute_on_exit_failure: Option<String>,
     /// Whether the nodes of a cluster share listening addresses.
     pub cluster_sync_interfaces: bool,
+    /// The sections that the file owns.
+    pub managed: Vec<&'static ManagedName>,
 }
 
 impl Default for Bootstrap {
@@ -37,6 +41,7 @@ impl Default for Bootstrap {
             drain_timeout: 30,
             execute_on_exit_failure: None,
             cluster_sync_interfaces: false,
+            managed: Vec::new(),
         }
     }
 }

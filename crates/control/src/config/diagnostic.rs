@@ -124,6 +124,14 @@ pub enum Problem {
          by commas"
     )]
     NoFunction { written: String },
+    #[error(
+        "managed: this file owns `{name}`, and has no section {section}; if it shall be empty, write `{empty}`"
+    )]
+    OwnedAndAbsent { name: &'static str, section: &'static str, empty: String },
+    #[error(
+        "`{name}` must be at the top of the file, before the first section: here it is taken as a part of {section}"
+    )]
+    NotAtTheTop { name: &'static str, section: String },
     #[error("mysql_servers has no rows: statements have nowhere to go")]
     NoServers,
     #[error("mysql_users has no active rows: no client can log in")]
@@ -181,6 +189,8 @@ impl Problem {
             | DuplicateRow { .. }
             | DuplicateAddress { .. }
             | Contradicts { .. }
+            | OwnedAndAbsent { .. }
+            | NotAtTheTop { .. }
             | ReplaceWithoutMatch
             | SocketWithoutPath { .. }
             | SameGtidPort { .. } => Severity::Error,
@@ -265,6 +275,8 @@ impl Problem {
             | Shadowed { rule_id, .. } => Some(format!("rule {rule_id}")),
             NotAsWritten { row, .. } | RowNoEffect { row, .. } => Some(row.clone()),
             NoWeight { hostgroup } => Some(format!("hostgroup {hostgroup}")),
+            OwnedAndAbsent { section, .. } => text(section),
+            NotAtTheTop { name, .. } => text(name),
             NoServers => text("mysql_servers"),
             NoUsers => text("mysql_users"),
             FastRoutingWithoutServer { .. } => text("mysql_query_rules_fast_routing"),

@@ -8,6 +8,7 @@ pub mod charset;
 pub mod diagnostic;
 pub mod form;
 mod libconfig;
+pub mod managed;
 pub mod nearest;
 pub mod parse;
 pub mod schema;

@@ -5,6 +5,7 @@ use narrows_proxy::snapshot::JsonKey;
 
 use super::diagnostic::{Problem, Problems};
 use super::form::{Form, flag_of, integer_of, text_of};
+use super::managed::{MANAGED_NAMES, ManagedName};
 use super::nearest::nearest;
 use super::tree::{Entry, Node, NodeValue, Position};
 use crate::effect::Effect;
@@ -99,6 +100,8 @@ pub enum ColumnKind<R> {
     Activity(fn(&mut R, Activity)),
     /// Text of the given form.
     Text(Form, fn(&mut R, String)),
+    /// A list of sections that the file owns.
+    Sections(fn(&mut R, Vec<&'static ManagedName>)),
     /// The value is accepted and has no effect.
     Unused,
 }
@@ -284,7 +287,7 @@ impl<R> Column<R> {
             ColumnKind::Flag(_) => flag_of(value) != flag_of(&default),
             ColumnKind::Activity(_) => activity_of(value) != activity_of(&default),
             ColumnKind::Integer { .. } | ColumnKind::Unused => integer_of(value) != integer_of(&default),
-            ColumnKind::Text(..) => text_of(value) != text_of(&default),
+            ColumnKind::Text(..) | ColumnKind::Sections(_) => text_of(value) != text_of(&default),
         }
     }
 
@@ -296,6 +299,13 @@ impl<R> Column<R> {
         };
         match &self.kind {
             ColumnKind::Unused => Vec::new(),
+            ColumnKind::Sections(set) => match managed(self.name, value) {
+                Ok(sections) => {
+                    set(row, sections);
+                    Vec::new()
+                }
+                Err(problem) => vec![problem],
+            },
             ColumnKind::Flag(set) => match flag_of(value) {
                 Some(flag) => {
                     set(row, flag);
@@ -337,9 +347,33 @@ impl<R> ColumnKind<R> {
             ColumnKind::Flag(_) => "true or false".to_owned(),
             ColumnKind::Activity(_) => "true, false, or 2 for a dry run".to_owned(),
             ColumnKind::Text(form, _) => form.describe(),
+            ColumnKind::Sections(_) => {
+                let names: Vec<&str> = MANAGED_NAMES.iter().map(|managed| managed.name).collect();
+                format!("a list of some of {}", names.join(", "))
+            }
             ColumnKind::Unused => "anything; it has no effect".to_owned(),
         }
     }
+}
+
+/// The sections that a list names, each once.
+fn managed(name: &'static str, value: &NodeValue) -> Result<Vec<&'static ManagedName>, Problem> {
+    let wrong = |found: &NodeValue| {
+        let names = MANAGED_NAMES.iter().flat_map(|managed| [managed.name, managed.section]);
+        let nearest = text_of(found).and_then(|text| nearest(&text, names));
+        let expected = ColumnKind::<()>::Sections(|(), _| {}).describe();
+        Problem::Value { name: name.to_owned(), expected, found: found.describe(), nearest }
+    };
+    let NodeValue::List(nodes) = value else { return Err(wrong(value)) };
+    let mut sections: Vec<&'static ManagedName> = Vec::new();
+    for node in nodes {
+        let NodeValue::Text(text) = &node.value else { return Err(wrong(&node.value)) };
+        let managed = ManagedName::find(text).ok_or_else(|| wrong(&node.value))?;
+        if !sections.contains(&managed) {
+            sections.push(managed);
+        }
+    }
+    Ok(sections)
 }
 
 /// What a rule does: a flag, or 2.

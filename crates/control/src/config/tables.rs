@@ -70,6 +70,7 @@ pub static BOOTSTRAP: ConfigTable<Bootstrap> = ConfigTable {
         integer("drain_timeout", 0, 86_400, Is("30"), |b, v| b.drain_timeout = to_u32(v), "Seconds that clients have to leave when the process is stopped or upgraded; 0: none."),
         text("execute_on_exit_failure", Form::Any, Null, |b: &mut Bootstrap, v| b.execute_on_exit_failure = Some(v), "Program to run after the process has died.").not_yet(),
         flag("cluster_sync_interfaces", Is("false"), |b: &mut Bootstrap, v| b.cluster_sync_interfaces = v, "Whether the nodes of a cluster share listening addresses.").not_yet(),
+        column("managed", ColumnKind::Sections(|b: &mut Bootstrap, v| b.managed = v), Null, "The sections that this file owns: each start takes them from here, and nothing else changes them; see [changes.md](changes.md#who-owns-what)."),
     ],
 };
 

@@ -42,6 +42,7 @@ impl Sections {
         repeated(&document.root, report);
         let mut sections = Sections::default();
         let top = tables::BOOTSTRAP.read_known(&document.root, Position::default(), report);
+        owned(document, top.as_ref(), report);
         sections.bootstrap = top.map(|placed| placed.row).unwrap_or_default();
         for entry in &document.root {
             let node = &entry.node;
@@ -150,6 +151,39 @@ impl Sections {
         }
     }
 }
+
+/// Reports sections that the file owns and does not have: whether they shall be empty is not guessed. Also reports a list of
+/// them that is not at the top, where it would be ignored.
+fn owned(document: &Document, top: Option<&Placed<Bootstrap>>, report: &mut Problems) {
+    if let Some(placed) = top {
+        for managed in &placed.row.managed {
+            let is_there = |entry: &Entry| {
+                entry.name == managed.section
+                    && matches!(entry.node.value, NodeValue::List(_) | NodeValue::Group(_))
+            };
+            if !document.root.iter().any(is_there) {
+                let (name, section, empty) = (managed.name, managed.section, managed.written_empty());
+                report.add(placed.at(MANAGED), Problem::OwnedAndAbsent { name, section, empty });
+            }
+        }
+    }
+    for entry in &document.root {
+        let nodes = match &entry.node.value {
+            NodeValue::List(nodes) => nodes.as_slice(),
+            _ => std::slice::from_ref(&entry.node),
+        };
+        let groups = nodes.iter().filter_map(|node| match &node.value {
+            NodeValue::Group(entries) => Some(entries),
+            _ => None,
+        });
+        for below in groups.flatten().filter(|below| below.name.eq_ignore_ascii_case(MANAGED)) {
+            report.add(below.at, Problem::NotAtTheTop { name: MANAGED, section: entry.name.clone() });
+        }
+    }
+}
+
+/// The key at the top that lists the sections that the file owns.
+const MANAGED: &str = "managed";
 
 /// Reports names that are given twice in one group, at any depth. Case is ignored, because none of our names differ
 /// only in case.

@@ -5,6 +5,7 @@
 
 mod admin;
 mod hold;
+mod hour;
 mod http;
 mod learn;
 mod load;
@@ -45,7 +46,7 @@ use crate::switchover::{Journal, SwitchoverOrder};
 pub use admin::{AdminListeners, BeginError};
 pub use http::HttpListeners;
 pub use load::Strictness;
-pub use plan::{ChangePlan, ServerEffect};
+pub use plan::{ChangePlan, ClientEffect, ServerEffect};
 pub use plane::Plane;
 pub use process::{End, Process};
 use servers::Servers;
@@ -76,6 +77,8 @@ pub struct Runtime {
     switchover: Option<Switchover>,
     begin_work: BeginSwitchover,
     plans: plan::Plans,
+    /// How often statements ran within the last hour.
+    hour: hour::RecentCounts,
 }
 
 /// What runs when the control thread starts.
@@ -145,6 +148,7 @@ impl Runtime {
             holds: begun.holds,
             begin_work,
             plans: plan::Plans::default(),
+            hour: hour::RecentCounts::new(std::time::Instant::now()),
         };
         if runtime.servers.monitor.is_some() {
             store.show_servers(&runtime.servers.placed_rows());

@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
+use std::time::Instant;
 
-use narrows_proxy::snapshot::{Rows, ServerRow, ServerStatus, Snapshot};
-use narrows_proxy::stats::{DigestLine, Forecast, ServerLine, Take, forecast, wait};
+use narrows_proxy::snapshot::{Rows, ServerRow, ServerStatus, Snapshot, UserRow};
+use narrows_proxy::stats::{DigestLine, Forecast, ServerLine, Take, UserLine, forecast, wait};
 
 use super::load::Strictness;
 use super::{Runtime, as_known};
@@ -30,8 +31,12 @@ pub struct ChangePlan {
     pub warnings: Vec<String>,
     /// Statements with which something else would happen, the most frequent first.
     pub moved: Vec<Forecast>,
+    /// Since when these were counted, in seconds since 1970: an hour, unless the process is younger.
+    pub counted_since: i64,
     /// Servers that clients use, and what would become of these connections.
     pub servers: Vec<ServerEffect>,
+    /// Accounts with clients, and what would become of these.
+    pub clients: Vec<ClientEffect>,
 }
 
 /// What would become of the connections to a server.
@@ -41,6 +46,17 @@ pub struct ServerEffect {
     pub server: String,
     /// Connections in use, now.
     pub used: u64,
+    /// What would become of them.
+    pub what: String,
+}
+
+/// What would become of the clients of an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientEffect {
+    /// The account.
+    pub username: String,
+    /// Its clients that are logged in, now.
+    pub clients: u32,
     /// What would become of them.
     pub what: String,
 }
@@ -65,38 +81,51 @@ impl Runtime {
         let whole = document.over(store.current());
         let memory = store.document(Database::Main)?;
         let token = token(store, &whole)?;
-        let observer = self.observer();
-        let digests = observer.as_ref().map(|it| wait(it.digests(Take::Copy))).unwrap_or_default();
-        let lines = observer.map(|it| wait(it.connection_pool(Take::Copy))).unwrap_or_default();
+        let in_use = self.in_use();
+        let now = Instant::now();
+        self.hour.note(&in_use.digests, now);
+        let objection = store.refuse_not_owner(&whole).err();
         let monitoring = if self.servers.monitor.is_some() { Monitoring::On } else { Monitoring::Off };
         let before = self.snapshot();
-        let (warnings, moved, servers) = store.attempt(&whole, |_, candidate| {
+        let (warnings, mut moved, servers, clients) = store.attempt(&whole, |_, candidate| {
             let rows = Rows { tls: self.rows.tls.clone(), ..candidate.rows.clone() };
             let rows = as_known(&rows, &candidate.variables, &self.servers.known, monitoring);
-            let servers = server_effects(&lines, &rows.servers);
+            let servers = server_effects(&in_use.servers, &rows.servers);
+            let clients = client_effects(&in_use.users, &self.rows.users, &rows.users);
             let together = Together::of_rows(&rows, &candidate.variables);
             let warnings = candidate.warnings.iter().map(|warning| warning.message.clone());
+            let warnings = objection.map(|refusal| refusal.message).into_iter().chain(warnings);
             let warnings = warnings.chain(together.said_of(candidate.modules())).collect();
             let after = Snapshot::compile(rows, 1, None).map_err(Refusal::admin)?;
-            let moved = before.map(|before| moved(before, &after, &digests)).unwrap_or_default();
-            Ok((warnings, moved, servers))
+            let moved = before.map(|before| forecast(before, &after, &in_use.digests)).unwrap_or_default();
+            Ok((warnings, moved, servers, clients))
         })?;
+        for moved in &mut moved {
+            moved.count = self.hour.count((&moved.username, &moved.schemaname, moved.digest), now);
+        }
+        moved.sort_by_key(|moved| Reverse(moved.count));
         self.plans.keep(token.clone(), whole.clone());
-        let changes_of_running = changes(store.current(), &whole);
-        // What memory has and the plan has not.
-        let lost = changes(&whole, &memory);
-        let edited = changes(store.current(), &memory);
-        let is_edited =
-            |change: &RowChange| edited.iter().any(|it| it.table == change.table && it.key == change.key);
         Ok(ChangePlan {
             token,
             version: store.version(),
-            changes: changes_of_running,
-            lost: lost.into_iter().filter(is_edited).collect(),
+            changes: changes(store.current(), &whole),
+            lost: lost_edits(store.current(), &whole, &memory),
             warnings,
             moved,
+            counted_since: self.counted_since(now),
             servers,
+            clients,
         })
+    }
+
+    /// What is in use now.
+    fn in_use(&self) -> InUse {
+        let Some(observer) = self.observer() else { return InUse::default() };
+        InUse {
+            digests: wait(observer.digests(Take::Copy)),
+            servers: wait(observer.connection_pool(Take::Copy)),
+            users: wait(observer.users()),
+        }
     }
 
     /// Applies exactly the plan of that token.
@@ -135,6 +164,22 @@ impl Plans {
     }
 }
 
+/// What is in use when a plan is made.
+#[derive(Default)]
+struct InUse {
+    digests: Vec<DigestLine>,
+    servers: Vec<ServerLine>,
+    users: Vec<UserLine>,
+}
+
+/// Edits in memory that never ran, and that the plan does not have.
+fn lost_edits(running: &ConfigDocument, wanted: &ConfigDocument, memory: &ConfigDocument) -> Vec<RowChange> {
+    let edited = changes(running, memory);
+    let is_edited =
+        |change: &RowChange| edited.iter().any(|it| it.table == change.table && it.key == change.key);
+    changes(wanted, memory).into_iter().filter(is_edited).collect()
+}
+
 /// Names a plan: what is wanted, and all that it was made from.
 fn token(store: &mut Store, wanted: &ConfigDocument) -> Result<String, Refusal> {
     let (memory, disk) = (store.document(Database::Main)?, store.document(Database::Disk)?);
@@ -144,10 +189,39 @@ fn token(store: &mut Store, wanted: &ConfigDocument) -> Result<String, Refusal> 
     Ok(checksum(parts.as_bytes()).chars().take(TOKEN_LENGTH).collect())
 }
 
-fn moved(before: &Snapshot, after: &Snapshot, digests: &[DigestLine]) -> Vec<Forecast> {
-    let mut moved = forecast(before, after, digests);
-    moved.sort_by_key(|moved| Reverse(moved.count));
-    moved
+/// Accounts that have clients, and whose clients could not log in again as they have.
+fn client_effects(lines: &[UserLine], before: &[UserRow], after: &[UserRow]) -> Vec<ClientEffect> {
+    let active =
+        |rows: &[UserRow], name: &str| rows.iter().find(|row| row.active && row.username == name).cloned();
+    let effects = |line: &UserLine| -> Vec<ClientEffect> {
+        let effect =
+            |what: String| ClientEffect { username: line.username.clone(), clients: line.connections, what };
+        let Some(row) = active(after, &line.username) else {
+            return vec![effect(
+                "the account would be gone: they stay logged in, and new logins fail".to_owned(),
+            )];
+        };
+        let mut effects = Vec::new();
+        if active(before, &line.username).is_some_and(|before| !takes_password_of(&row, &before)) {
+            let what = "the account would have another password: they stay logged in, and new logins need it";
+            effects.push(effect(what.to_owned()));
+        }
+        if line.connections > row.max_connections {
+            effects.push(effect(format!(
+                "max_connections would be {}: they stay logged in, and new logins fail until fewer are",
+                row.max_connections
+            )));
+        }
+        effects
+    };
+    lines.iter().filter(|line| line.connections > 0).flat_map(effects).collect()
+}
+
+/// Whether clients with the password of `before` can log in to `after`.
+fn takes_password_of(after: &UserRow, before: &UserRow) -> bool {
+    let attributes = serde_json::from_str::<serde_json::Value>(&after.attributes).unwrap_or_default();
+    after.password == before.password
+        || attributes["additional_password"].as_str() == Some(before.password.as_str())
 }
 
 /// Servers in use that would have fewer connections or none.

@@ -7,7 +7,9 @@ use rusqlite::{Connection, params_from_iter};
 
 use super::Store;
 use super::answer::{Answer, Refusal, Warning, reason};
+use super::owned::part;
 use super::reading::ROW_LEFT_OUT;
+use super::versions::write;
 use crate::config::schema::{Absent, Section};
 use crate::config::tree::{self, Document, Entry};
 use crate::config::{form, parse, tables};
@@ -36,10 +38,23 @@ impl Store {
         let Some(path) = self.file.clone() else { return Err(Refusal::admin("Config file unknown")) };
         let refusal = || Refusal::admin(format!("Unable to open or parse config file {}", path.display()));
         let document = parse::document(&path).map_err(|_| refusal())?;
+        if self.ownership().owns(module) {
+            return self.replace_by_file(module);
+        }
         let transaction = self.all.open()?.transaction()?;
         let merged = merge(&transaction, &document, &[module])?;
         transaction.commit()?;
         Ok(Answer::Done { affected: merged.rows, info: String::new(), warnings: merged.warnings })
+    }
+
+    /// The same for a module that the file owns: what the file does not have is deleted, or has its default.
+    fn replace_by_file(&mut self, module: Module) -> Result<Answer, Refusal> {
+        let wanted = part(&[module], &self.owned_document()?);
+        let transaction = self.all.open()?.transaction()?;
+        write(&transaction, &wanted)?;
+        transaction.commit()?;
+        let rows = wanted.tables().map(|(_, rows)| rows.len()).sum::<usize>() + wanted.variables().count();
+        Ok(Answer::done(rows as u64))
     }
 
     /// The configuration file that `LOAD ... FROM CONFIG` reads.

@@ -2,10 +2,12 @@
 
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::ffi::ErrorCode;
+use rusqlite::functions::{Context, FunctionFlags};
 use rusqlite::{Batch, Connection, Statement};
 
 use super::answer::{Answer, Refusal, ResultSet, cell, reason};
 use super::guard::{Abandoned, Guard, Late, Limits, Origin, URGENT_LIMIT};
+use super::owned::Ownership;
 use super::packed::Packed;
 use crate::urgency::Urgency;
 
@@ -44,6 +46,14 @@ impl GuardedConnection {
         super::functions::add(&connection)?;
         let guard = Guard::install(&mut connection, limits, urgency, abandoned)?;
         super::bounded::replace(&connection, &guard)?;
+        let asked = guard.clone();
+        let is_operator = move |_: &Context<'_>| Ok(asked.is_operator());
+        connection.create_scalar_function(
+            "narrows_is_operator",
+            0,
+            FunctionFlags::SQLITE_UTF8,
+            is_operator,
+        )?;
         Ok(GuardedConnection { connection, guard, writable: true, affected: 0 })
     }
 
@@ -114,7 +124,20 @@ impl GuardedConnection {
     }
 
     fn refusal(&self, error: rusqlite::Error) -> Refusal {
+        if let Some(reason) = self.guard.owner_refusal() {
+            return Refusal::admin(reason);
+        }
         refusal(error, self.guard.late(), &self.guard.limits)
+    }
+
+    /// What the configuration file owns.
+    pub fn ownership(&self) -> &Ownership {
+        self.guard.ownership()
+    }
+
+    /// From now on, operators do not change what is owned.
+    pub fn own(&self, ownership: Ownership) {
+        self.guard.own(ownership);
     }
 
     fn set_access(&mut self, access: Access) -> Result<(), Refusal> {

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::Store;
 use super::config_file::merge_all;
 use super::open::{OpenError, Place};
+use super::owned::name_of;
 use crate::config::tree::{Document as FileTree, Entry, NodeValue};
 use crate::config::{parse, tables};
 use crate::config_file;
@@ -13,12 +14,12 @@ use crate::versions::ConfigDocument;
 
 impl Store {
     /// What the configuration file `path` says. A section that is not there, or is empty, leaves its rows to the
-    /// administrators.
+    /// administrators, unless the file owns it.
     ///
     /// # Errors
     /// A file that cannot be started with; rows that do not fit.
     pub fn document_of_file(path: &Path) -> Result<ConfigDocument, OpenError> {
-        config_file::load(path).map_err(OpenError::File)?;
+        let loaded = config_file::load(path).map_err(OpenError::File)?;
         let tree = parse::document(path).map_err(OpenError::File)?;
         let mut store = Store::connect(Place::Memory)?;
         let merged = merge_all(&store.all.connection, &tree)?;
@@ -35,6 +36,15 @@ impl Store {
         // Memory has only the variables of the file.
         for (name, text) in whole.variables() {
             part.put_variable(name, text.to_owned());
+        }
+        // What the file owns is as the file says: what is not there is empty, or has its default.
+        let mut complete = ConfigDocument::of_defaults();
+        whole.tables().for_each(|(table, rows)| complete.put_table(table, rows.to_vec()));
+        whole.variables().for_each(|(name, text)| complete.put_variable(name, text.to_owned()));
+        for module in MODULES {
+            if loaded.bootstrap.managed.contains(&name_of(module)) {
+                part.take_module(module, &complete);
+            }
         }
         Ok(part)
     }

@@ -11,6 +11,7 @@ use serde_json::{Value as Json, json};
 use super::Store;
 use super::answer::Refusal;
 use super::checksum::Checksum;
+use super::owned::Ownership;
 use super::reading::{self, Cells};
 use super::running::{Load, Running, server_cells};
 use crate::holds::Holds;
@@ -25,6 +26,8 @@ pub struct Frozen {
     pub(super) running: Running,
     /// Its version; 0 if that is not known.
     pub(super) version: i64,
+    /// What the configuration file owns; `None`: the process before did not say it.
+    pub(super) ownership: Option<Ownership>,
     known: Known,
     holds: Holds,
 }
@@ -85,6 +88,7 @@ impl Store {
             "tables": self.running.tables.iter().map(table).collect::<serde_json::Map<_, _>>(),
             "loads": self.running.loads.iter().map(load).collect::<serde_json::Map<_, _>>(),
             "version": self.current.version,
+            "managed": self.ownership().to_json(),
             "servers": known.to_json(),
             "holds": holds.to_json(),
         });
@@ -116,6 +120,7 @@ impl Frozen {
         Ok(Frozen {
             running,
             version: frozen["version"].as_i64().unwrap_or(0),
+            ownership: Ownership::from_json(&frozen["managed"]),
             known: Known::from_json(&frozen["servers"]),
             holds: Holds::from_json(&frozen["holds"]),
         })

@@ -3,8 +3,8 @@
 //! The store's own statements are not checked. An operator's statement is checked while it is prepared (no files, no
 //! settings of SQLite, no definitions except of the operator's own tables), and ended when its time is over.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
@@ -12,7 +12,8 @@ use rusqlite::limits::Limit;
 use rusqlite::{Connection, Result};
 
 use super::Role;
-use crate::schema::{self, Database};
+use super::owned::Ownership;
+use crate::schema::{self, Database, MODULES, Module};
 use crate::urgency::Urgency;
 
 /// How long a statement may take while something urgent waits; see [`Urgency`].
@@ -118,6 +119,10 @@ pub struct Guard {
     reason: Arc<AtomicU8>,
     /// SQLite's memory usage in bytes at which a statement is ended.
     most_memory: Arc<AtomicU64>,
+    /// What the configuration file owns.
+    ownership: Arc<OnceLock<Ownership>>,
+    /// The table that the last statement would have changed, and that is owned: its place in [`owned_tables`], from 1.
+    owned_table: Arc<AtomicU64>,
     urgency: Urgency,
     abandoned: Abandoned,
     start: Instant,
@@ -139,6 +144,8 @@ impl Guard {
             transaction: Arc::default(),
             reason: Arc::default(),
             most_memory: Arc::default(),
+            ownership: Arc::default(),
+            owned_table: Arc::default(),
             urgency,
             abandoned,
             start: Instant::now(),
@@ -158,6 +165,7 @@ impl Guard {
     /// From now until the result is dropped, statements come from `origin`.
     pub fn enter(&self, origin: Origin) -> Entered<'_> {
         self.transaction.store(0, Ordering::Relaxed);
+        self.owned_table.store(0, Ordering::Relaxed);
         self.reason.store(Late::TooLong as u8, Ordering::Relaxed);
         let memory = sqlite_bytes().saturating_add(self.limits.memory);
         self.most_memory.store(memory, Ordering::Relaxed);
@@ -198,6 +206,30 @@ impl Guard {
         true
     }
 
+    /// What the configuration file owns.
+    pub fn ownership(&self) -> &Ownership {
+        static NOTHING: OnceLock<Ownership> = OnceLock::new();
+        self.ownership.get().unwrap_or_else(|| NOTHING.get_or_init(Ownership::default))
+    }
+
+    /// From now on, operators do not change what is owned.
+    pub fn own(&self, ownership: Ownership) {
+        let is_first = self.ownership.set(ownership).is_ok();
+        debug_assert!(is_first, "the owner of a store does not change");
+    }
+
+    /// Why the last statement was refused, if it would have changed what is owned.
+    pub fn owner_refusal(&self) -> Option<String> {
+        let place = usize::try_from(self.owned_table.load(Ordering::Relaxed)).ok()?.checked_sub(1)?;
+        let table = owned_tables().nth(place)?;
+        Some(self.ownership().refusal(table, self.ownership().of_table(table)?))
+    }
+
+    /// Whether the running statement comes from an operator.
+    pub fn is_operator(&self) -> bool {
+        self.origin.load(Ordering::Relaxed) == Origin::Operator as u8
+    }
+
     fn authorize(&self, context: &AuthContext<'_>) -> Authorization {
         let origin = self.origin.load(Ordering::Relaxed);
         if origin == Origin::Store as u8 {
@@ -205,6 +237,13 @@ impl Guard {
         }
         if matches!(context.action, AuthAction::Transaction { .. } | AuthAction::Savepoint { .. }) {
             self.transaction.store(1, Ordering::Relaxed);
+        }
+        if let Some(table) = changed_configuration(context)
+            && self.ownership().of_table(table).is_some()
+        {
+            let place = owned_tables().position(|own| own.eq_ignore_ascii_case(table));
+            self.owned_table.store(place.map_or(0, |place| place as u64 + 1), Ordering::Relaxed);
+            return Authorization::Deny;
         }
         let is_allowed =
             is_allowed(context) && (self.limits.role == Role::Admin || is_of_statistics(context));
@@ -313,6 +352,30 @@ fn is_of_statistics(context: &AuthContext<'_>) -> bool {
         }
         _ => true,
     }
+}
+
+/// The table of the configuration whose rows, or whose rules about rows, a statement changes.
+fn changed_configuration<'a>(context: &AuthContext<'a>) -> Option<&'a str> {
+    use AuthAction::*;
+    let is_of_configuration =
+        context.database_name.is_none_or(|database| matches!(database, "main" | "disk" | "temp"));
+    match context.action {
+        Insert { table_name }
+        | Delete { table_name }
+        | Update { table_name, .. }
+        | CreateIndex { table_name, .. }
+        | DropIndex { table_name, .. }
+            if is_of_configuration =>
+        {
+            Some(table_name)
+        }
+        _ => None,
+    }
+}
+
+/// Every table that can be owned.
+fn owned_tables() -> impl Iterator<Item = &'static str> {
+    MODULES.into_iter().flat_map(Module::tables).copied()
 }
 
 fn is_allowed(context: &AuthContext<'_>) -> bool {

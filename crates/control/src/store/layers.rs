@@ -60,6 +60,9 @@ impl Store {
     /// Layers between which nothing can be moved; a file that cannot be read or written.
     pub fn copy(&mut self, module: Module, from: Layer, to: Layer) -> Result<Answer, Refusal> {
         self.drift = None;
+        if self.ownership().owns(module) {
+            self.refuse_copy(module, from, to)?;
+        }
         match (from, to) {
             (Layer::Disk, Layer::Memory) | (Layer::Memory, Layer::Disk) => {
                 let transaction = self.all.open()?.transaction()?;
@@ -71,6 +74,19 @@ impl Store {
             (Layer::ConfigFile, Layer::Memory) => self.merge_file(module),
             _ => Err(Refusal::admin(format!("cannot copy from {from:?} to {to:?}"))),
         }
+    }
+
+    /// Refuses to move an owned module, unless that brings what runs, or what the file says.
+    fn refuse_copy(&mut self, module: Module, from: Layer, to: Layer) -> Result<(), Refusal> {
+        let source = match (from.database(), to) {
+            (Some(database), _) => self.document(database)?,
+            (None, _) if from == Layer::ConfigFile => return Ok(()),
+            // What runs has servers where the monitor has put them, and accounts without those that are inactive.
+            _ => return Err(Refusal::admin(self.ownership().refusal(module.name(), module))),
+        };
+        let mut wanted = self.current.document.clone();
+        wanted.take_module(module, &source);
+        self.refuse_not_owner(&wanted)
     }
 
     /// Copies runtime to memory.

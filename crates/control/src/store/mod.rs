@@ -24,6 +24,8 @@ mod layers;
 mod listening;
 mod look;
 mod open;
+mod owned;
+mod ownership;
 mod packed;
 mod reading;
 mod records;
@@ -54,6 +56,8 @@ pub use import::{ImportReport, ImportSource};
 pub use layers::Candidate;
 pub use listening::Listening;
 pub use open::{OpenError, Opening, Start};
+pub use owned::Ownership;
+pub use ownership::SectionOwner;
 pub use packed::{Cell, Packed, rows_of};
 pub use reading::key as key_of_row;
 use running::Running;
@@ -160,6 +164,8 @@ mod hostile_tests;
 mod layer_tests;
 #[cfg(test)]
 mod limit_tests;
+#[cfg(test)]
+mod ownership_tests;
 #[cfg(test)]
 mod probes;
 #[cfg(test)]

@@ -180,6 +180,7 @@ impl Store {
     /// See [`OpenError`].
     pub fn open(opening: Opening<'_>) -> Result<Store, OpenError> {
         let mut store = Store::fill(opening, Disk::Written)?;
+        store.take_owned(opening)?;
         if opening.start == Start::Usual {
             let differences = store.differences_from_file()?;
             store.remarks.extend(differences);
@@ -226,6 +227,7 @@ impl Store {
                 .remarks
                 .push(format!("the versions of the configuration cannot be read or recorded: {refusal}"));
         }
+        store.keep_owned(frozen.ownership.clone())?;
         Ok(store)
     }
 

@@ -134,15 +134,12 @@ impl Store {
     pub fn adopt(&mut self, candidate: Candidate, origin: &VersionOrigin) -> Result<Answer, Refusal> {
         self.drift = None;
         let (modules, loaded) = (candidate.modules().to_vec(), candidate.loaded.clone());
-        let mut answer = self.accept(candidate)?;
-        let in_memory = document_in(self.all.open()?, Database::Main, &modules)?;
-        let mut document = self.current.document.clone();
-        for module in modules {
-            match &loaded {
-                Loaded::Whole => document.take_module(module, &in_memory),
-                Loaded::User(name) => document.take_user(name, &in_memory),
-            }
+        if modules.iter().any(|module| self.ownership().owns(*module)) {
+            let wanted = self.with_loaded(&modules, &loaded)?;
+            self.refuse_not_owner(&wanted)?;
         }
+        let mut answer = self.accept(candidate)?;
+        let document = self.with_loaded(&modules, &loaded)?;
         if let (Err(refusal), Answer::Done { warnings, .. }) =
             (self.record_version(document, origin), &mut answer)
         {
@@ -150,6 +147,19 @@ impl Store {
             warnings.push(Warning { code: NOT_RECORDED, message });
         }
         Ok(answer)
+    }
+
+    /// What runs, with what is loaded from memory.
+    fn with_loaded(&mut self, modules: &[Module], loaded: &Loaded) -> Result<ConfigDocument, Refusal> {
+        let in_memory = document_in(self.all.open()?, Database::Main, modules)?;
+        let mut document = self.current.document.clone();
+        for module in modules {
+            match loaded {
+                Loaded::Whole => document.take_module(*module, &in_memory),
+                Loaded::User(name) => document.take_user(name, &in_memory),
+            }
+        }
+        Ok(document)
     }
 
     /// Records the contents that run now, unless they are those of the current version.
@@ -183,6 +193,9 @@ impl Store {
         origin: &VersionOrigin,
         prepare: impl FnOnce(&Store, &Candidate) -> Result<T, Refusal>,
     ) -> Result<Changed<T>, Refusal> {
+        if !self.ownership().modules().is_empty() {
+            self.refuse_not_owner(&document.over(&self.current.document))?;
+        }
         self.drift = None;
         let (running, current) = (self.running.clone(), self.current.clone());
         self.all.open()?.execute_batch("BEGIN IMMEDIATE")?;
@@ -258,11 +271,16 @@ impl Store {
         if is_known {
             return Ok(());
         }
+        let owner = self.ownership();
         let what = match version {
-            0 => "the program started for the first time",
-            _ => "the program started from disk, which has another configuration than ran before",
+            0 => "the program started for the first time".to_owned(),
+            _ if !owner.modules().is_empty() => {
+                let (names, file) = (owner.names(), owner.file().display());
+                format!("the program started, and took {names} from {file}")
+            }
+            _ => "the program started from disk, which has another configuration than ran before".to_owned(),
         };
-        self.record_version(document, &VersionOrigin::of_program(VersionSource::Start, what))
+        self.record_version(document, &VersionOrigin::of_program(VersionSource::Start, &what))
     }
 
     /// Takes up the versions on disk beside a configuration that runs already, with this version. A version that was
@@ -362,7 +380,7 @@ fn variables_in(
 }
 
 /// Makes `document` the contents of memory, where it says something.
-fn write(connection: &Connection, document: &ConfigDocument) -> rusqlite::Result<()> {
+pub(super) fn write(connection: &Connection, document: &ConfigDocument) -> rusqlite::Result<()> {
     for (table, rows) in document.tables() {
         connection.execute(&format!("DELETE FROM main.{table}"), [])?;
         insert(connection, Database::Main, table, rows)?;
