@@ -3,6 +3,7 @@
 # Installs what is missing on a Debian machine, with apt as root or through sudo; quick when all is there.
 #   rust     a stable Rust toolchain, a C compiler and linker
 #   servers  MariaDB (server and client), for the sandbox; Galera and rsync, for tests
+#   etcd     etcd, for tests of fleets
 #   load     sysbench and HAProxy, for the demo and the benches; valgrind, which counts instructions
 #   metrics  Prometheus, with promtool
 #   drivers  the drivers that tests connect with, into target/drivers
@@ -15,7 +16,7 @@
 #   fuzz     nightly Rust and cargo-fuzz
 #   console  Chromium, Node.js with npm, and tmux, which look at the console and at narrows top
 #   book     mdBook, into target/tools, and Node.js, which runs the book's search in its check
-# Without arguments: rust, servers and load.
+# Without arguments: rust, servers, etcd and load.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -89,6 +90,8 @@ install_servers() {
   command_or_package rsync rsync
   command_or_package mariadb mariadb-client
 }
+
+install_etcd() { command_or_package etcd etcd-server; }
 
 install_load() {
   command_or_package sysbench sysbench
@@ -178,10 +181,10 @@ install_book() {
     cargo install --locked --quiet --debug --version $version --no-default-features --features search --root target/tools mdbook
 }
 
-[ $# -gt 0 ] || set -- rust servers load
+[ $# -gt 0 ] || set -- rust servers etcd load
 for what in "$@"; do
   case $what in
-    rust | servers | load | metrics | drivers | compat | mysql9 | deb | package | profile | fuzz | console | book) "install_$what" ;;
+    rust | servers | etcd | load | metrics | drivers | compat | mysql9 | deb | package | profile | fuzz | console | book) "install_$what" ;;
     *) die "unknown: $what; see the head of $0" ;;
   esac
 done

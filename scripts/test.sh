@@ -6,7 +6,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-needed=(rust servers load metrics)
+needed=(rust servers etcd load metrics)
 [ "${NARROWS_SKIP_DRIVERS:-}" = 1 ] || needed+=(drivers)
 [ "${NARROWS_SKIP_MYSQL9:-}" = 1 ] || needed+=(mysql9)
 scripts/setup.sh "${needed[@]}"

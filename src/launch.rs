@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use narrows_control::config::bootstrap::FleetSettings;
 use narrows_control::config_file::{self, LoadedFile};
 use narrows_control::control::Monitoring;
 use narrows_control::store::{Opening, Start};
@@ -42,6 +43,8 @@ pub struct Launch {
     /// How many heartbeats a worker process may miss; 0: any number.
     #[serde(default)]
     pub missing_heartbeats: u32,
+    #[serde(default)]
+    fleet: Option<FleetSettings>,
     /// Remarks on the top of the file, to be logged once there is a log.
     #[serde(skip)]
     pub remarks: Vec<String>,
@@ -64,6 +67,10 @@ impl Launch {
         let is_default = datadir.is_none();
         let datadir = datadir.unwrap_or_else(|| default_datadir(file.as_deref()));
         bootstrap.datadir = Some(datadir.clone());
+        let mut fleet = bootstrap.fleet.take();
+        for (_, file) in fleet.iter_mut().flat_map(FleetSettings::files) {
+            *file = file.take().map(|path| bootstrap.resolve(&path));
+        }
         let errorlog = bootstrap.errorlog.as_ref().filter(|_| !flags.foreground);
         Ok(Launch {
             log: errorlog.map(|path| bootstrap.resolve(path)),
@@ -78,6 +85,7 @@ impl Launch {
             no_monitor: flags.no_monitor,
             drain_timeout_s: bootstrap.drain_timeout,
             missing_heartbeats: bootstrap.restart_on_missing_heartbeats,
+            fleet,
             remarks,
         })
     }
@@ -134,6 +142,11 @@ impl Launch {
     /// Whether servers are monitored.
     pub fn monitoring(&self) -> Monitoring {
         if self.no_monitor { Monitoring::Off } else { Monitoring::On }
+    }
+
+    /// The fleet that this Narrows belongs to.
+    pub fn fleet(&self) -> Option<FleetSettings> {
+        self.fleet.clone()
     }
 
     /// The time that clients have to disconnect.

@@ -195,6 +195,7 @@ impl Server<'_> {
                 set_log_levels: Box::new(move |levels| log.set_levels(levels)),
             },
             monitoring: self.launch.monitoring(),
+            fleet: self.launch.fleet(),
             process: self.process(ends),
         })?;
         info!(interfaces = control.addresses().join(", "), "administrators are served");

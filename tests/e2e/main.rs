@@ -24,6 +24,7 @@ mod dump;
 mod failover;
 mod fast_forward;
 mod figures;
+mod fleet;
 mod founding;
 mod hostgroups;
 mod hostile_servers;

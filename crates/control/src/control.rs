@@ -18,12 +18,16 @@ use crate::admin::reply::Reply;
 use crate::admin::request::{Caller, Request};
 use crate::admin::statement::Statement;
 use crate::command::{self, Parts};
+use crate::config::bootstrap::FleetSettings;
+use crate::fleet::{Fleet, usual_node};
 use crate::monitor::Monitor;
 pub use crate::monitor::Monitoring;
 pub use crate::runtime::BeginError;
-use crate::runtime::{AdminListeners, Begun, HttpListeners, Plane, Process, Runtime};
+use crate::runtime::{AdminListeners, Begun, FleetMember, HttpListeners, Plane, Process, Runtime};
 use crate::scheduler::{Scheduler, Surroundings};
+use crate::stats::Sources;
 use crate::stats::nodes::Nodes;
+use crate::stats::readiness::obstacle;
 use crate::store::Store;
 use crate::switchover;
 use audit::Audit;
@@ -40,6 +44,8 @@ pub struct Beginning {
     pub begun: Begun,
     /// Whether the monitor runs.
     pub monitoring: Monitoring,
+    /// The fleet that this Narrows belongs to; `None`: none.
+    pub fleet: Option<FleetSettings>,
     /// The surrounding program.
     pub process: Process,
 }
@@ -49,7 +55,7 @@ pub struct Beginning {
 /// # Errors
 /// See [`BeginError`].
 pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
-    let Beginning { mut store, begun, monitoring, process } = beginning;
+    let Beginning { mut store, begun, monitoring, fleet, process } = beginning;
     let (messages, mailbox) = channel();
     let messages_of_switchover: Sender<Message> = messages.clone();
     let listeners =
@@ -67,8 +73,17 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     });
     let surroundings = Surroundings { starter: begun.job_starter.clone(), datadir: begun.datadir.clone() };
     let scheduler = Scheduler::start(surroundings)?;
+    let mut runtime =
+        Runtime::new(&mut store, begun, monitor, (listeners, http), scheduler, begin_switchover);
+    if let Some(settings) = fleet {
+        let node = settings.node.clone().unwrap_or_else(|| usual_node(&addresses));
+        let applied = FleetMember::applied(&mut store);
+        let running = applied.as_ref().map(|(mark, _)| *mark);
+        let thread = Fleet::start(settings, (node, running), messages.clone())?;
+        runtime.join(FleetMember::new(thread, applied));
+    }
     let control = Control {
-        runtime: Runtime::new(&mut store, begun, monitor, (listeners, http), scheduler, begin_switchover),
+        runtime,
         store,
         process,
         nodes: Nodes::default(),
@@ -101,6 +116,7 @@ impl Control {
             self.audit.tick();
             self.runtime.note_ended_holds(&self.store);
             self.runtime.count_if_due();
+            self.tell_fleet();
             let message = match mailbox.recv_timeout(history::TICK) {
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => continue,
@@ -116,6 +132,7 @@ impl Control {
                 Message::FlushLogs => drop(command::flush_logs(&self.runtime, &self.process)),
                 Message::Monitor(report) => self.runtime.learn(&mut self.store, report),
                 Message::Switchover(wanted) => self.runtime.serve_switchover(&mut self.store, wanted),
+                Message::Fleet(wish) => self.runtime.serve_fleet(&mut self.store, wish),
                 // Who asks finds this process busy, and asks again: a switchover would end halfway.
                 Message::HandOver(_) if self.runtime.is_switching_over() => {
                     tracing::warn!(
@@ -165,6 +182,12 @@ impl Control {
         let reply = command::answer(&mut parts, caller, statement, since);
         self.audit.after(&self.store, caller, statement, before, &reply);
         reply
+    }
+
+    /// Tells the fleet how it is here.
+    fn tell_fleet(&mut self) {
+        let (store, nodes) = (&self.store, &self.nodes);
+        self.runtime.tell_fleet(store, |runtime| obstacle(&Sources { store, runtime, nodes }));
     }
 
     /// Ends everything but the data plane: the databases are closed when this returns.

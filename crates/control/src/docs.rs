@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::command::{self, Who};
 use crate::config::schema::{Absent, ConfigTable};
 use crate::config::tables::{
-    AURORA_HOSTGROUPS, BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS,
+    AURORA_HOSTGROUPS, BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, FLEET,
     GALERA_HOSTGROUPS, GROUP_REPLICATION_HOSTGROUPS, HOSTGROUP_ATTRIBUTES, REPLICATION_HOSTGROUPS, RULES,
     SECTIONS, SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS, USERS,
 };
@@ -150,6 +150,8 @@ fn configuration_page() -> String {
         "\n## mysql_variables, admin_variables\n\nGroups of variables, named without `mysql-` and `admin-`; see \
          [variables.md](variables.md).\n",
     );
+    let _ = write!(page, "\n## fleet\n\n{}\n\n", FLEET.doc);
+    columns(&mut page, &FLEET);
     table(&mut page, &SERVERS);
     table(&mut page, &USERS);
     table(&mut page, &RULES);

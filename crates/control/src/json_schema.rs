@@ -10,7 +10,7 @@ use crate::config::form::Form;
 use crate::config::managed::MANAGED_NAMES;
 use crate::config::schema::{Absent, Column, ColumnKind, ConfigTable};
 use crate::config::tables::{
-    AURORA_HOSTGROUPS, BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS,
+    AURORA_HOSTGROUPS, BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, FLEET,
     GALERA_HOSTGROUPS, GROUP_REPLICATION_HOSTGROUPS, HOSTGROUP_ATTRIBUTES, REPLICATION_HOSTGROUPS, RULES,
     SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS, USERS,
 };
@@ -30,6 +30,7 @@ fn whole() -> Value {
     for (section, prefix) in [("mysql_variables", "mysql-"), ("admin_variables", "admin-")] {
         properties.insert(section.to_owned(), of_variables(prefix));
     }
+    properties.insert(FLEET.name.to_owned(), of_fleet());
     let tables = [
         of_table(&SERVERS),
         of_table(&USERS),
@@ -124,6 +125,14 @@ fn of_table<R>(table: &'static ConfigTable<R>) -> (&'static str, Value) {
     (table.name, json!({ "description": table.doc, "type": "array", "items": row }))
 }
 
+/// The section `fleet`: one group.
+fn of_fleet() -> Value {
+    let (_, mut rows) = of_table(&FLEET);
+    let mut group = rows["items"].take();
+    group["description"] = FLEET.doc.into();
+    group
+}
+
 fn of_column<R>(column: &Column<R>) -> Value {
     let mut schema = match &column.kind {
         ColumnKind::Integer { min, max, .. } => integer(*min, *max),
@@ -209,7 +218,12 @@ fn text_of(form: Form) -> Map<String, Value> {
         | Form::Charset
         | Form::Collation
         | Form::IpAddresses
-        | Form::Collector => json!({ "type": "string" }),
+        | Form::Collector
+        | Form::NodeName => json!({ "type": "string" }),
+        Form::WebAddresses => json!({ "anyOf": [
+            { "type": "string" },
+            { "type": "array", "items": { "type": "string" } },
+        ] }),
         Form::Any
         | Form::Expression
         | Form::Password

@@ -3,6 +3,7 @@
 //! * [`RealServer`]: a throw-away MariaDB or MySQL on loopback.
 //! * [`Narrows`]: the built binary with a configuration of its own.
 //! * [`RawClient`]: a blocking client that shows every packet and can send any bytes.
+//! * [`EtcdCluster`]: an etcd of three nodes.
 //! * [`FakeMysql`]: a scripted server in the test's own process.
 //! * [`Namespace`]: a network that can be disconnected; [`Network`]: several of them at one switch.
 //!
@@ -12,6 +13,7 @@
 mod certificates;
 mod client;
 mod cluster;
+mod etcd;
 mod fake;
 mod folder;
 mod namespace;
@@ -26,6 +28,7 @@ mod wait;
 pub use certificates::{Authority, Certificate, Validity};
 pub use client::{Answer, Login, RawClient, TlsClient, tls_client};
 pub use cluster::{Cluster, MEMBERS};
+pub use etcd::EtcdCluster;
 pub use fake::{Conversation, FakeMysql, Move, Received};
 pub use folder::TempFolder;
 pub use namespace::Namespace;

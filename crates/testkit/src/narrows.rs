@@ -373,6 +373,16 @@ impl Narrows {
         self.wait_for_log(before, has_begun);
     }
 
+    /// Starts a single process in the same folder, after the first one has ended.
+    ///
+    /// # Panics
+    /// If it does not serve.
+    pub fn start_alone_again(&mut self, binary: &str) {
+        let before = self.log().len();
+        self.process = spawn(&Mode::plain(binary, &[]), &self.folder, None);
+        self.wait_for_log(before, |line| line.contains(" serving interfaces="));
+    }
+
     /// The process that serves clients: the supervisor's worker process.
     ///
     /// # Panics

@@ -284,7 +284,7 @@ fn operators_are_helped_with_commands() {
     assert!(rows(&mut stats, "HELP LOAD").is_empty(), "users of statistics see what they may use");
     for (typed, meant) in [
         ("LOAD MYSQL USERS TO RUNTMIE", "did you mean LOAD MYSQL USERS TO RUNTIME?"),
-        ("SHOW NARROWS", "did you mean SHOW NARROWS HOLDS, or SHOW NARROWS DRIFT, or SHOW NARROWS STATUS?"),
+        ("SHOW NARROWS", "did you mean SHOW NARROWS HOLDS, or SHOW NARROWS DRIFT, or SHOW NARROWS FLEET?"),
         ("SELECT * FROM mysql_server", "did you mean mysql_servers?"),
     ] {
         let (code, text) = refusal(&admin.query(typed));

@@ -11,12 +11,13 @@ use super::sources::Source;
 type Floors = &'static [&'static [&'static str]];
 
 const CONTROL: Floors = &[
-    &["calendar", "effect", "files", "holds", "listeners", "scheduler", "traces", "urgency"],
+    &["calendar", "effect", "files", "holds", "http_client", "listeners", "scheduler", "urgency"],
+    &["traces"],
     &["config", "query_log", "schema"],
     &["monitor"],
     &["switchover", "variables"],
     &["tls", "versions", "without_effect"],
-    &["config_file"],
+    &["config_file", "fleet"],
     &["json_schema", "store"],
     &["admin"],
     &["http"],

@@ -4,8 +4,10 @@
 //! with its user as a [`Call`].
 
 mod canned;
+mod change_rows;
 mod checksum;
 mod eventslog;
+mod fleet;
 mod help;
 mod hold;
 mod kill;
@@ -50,6 +52,7 @@ fn for_operators() -> impl Iterator<Item = &'static Verb> + Clone {
         switchover::VERBS,
         versions::VERBS,
         managed::VERBS,
+        fleet::VERBS,
         plan::VERBS,
         checksum::VERBS,
         operate::VERBS,

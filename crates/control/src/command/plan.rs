@@ -73,8 +73,13 @@ fn apply(parts: &mut Parts<'_>, call: &Call<'_>, comment: &str) -> Reply {
         return Reply::error("admin-read_only is true: nothing can be changed");
     }
     let token = unquoted(call.word(0));
+    let origin = call.origin(VersionSource::Apply, comment);
+    let planned = |parts: &mut Parts<'_>| parts.runtime.planned(parts.store, &token).map_err(Reply::Refused);
+    if let Some(reply) = super::fleet::change(parts, call, &origin, planned) {
+        return reply;
+    }
     let before = parts.store.version();
-    match parts.runtime.apply_plan(parts.store, &token, &call.origin(VersionSource::Apply, comment)) {
+    match parts.runtime.apply_plan(parts.store, &token, &origin) {
         Ok(Answer::Done { warnings, .. }) => {
             let info = match parts.store.version() {
                 version if version == before => format!("nothing has changed: version {version} runs"),
@@ -117,7 +122,7 @@ fn rows(plan: &ChangePlan) -> Vec<Row> {
     let since = text(&date_and_time(plan.counted_since));
     rows.push(vec![text("plan"), since, None, text("statements are counted since"), None, None, None, None]);
     for (part, changes) in [("change", &plan.changes), ("lost edit", &plan.lost)] {
-        let lines = changes.iter().flat_map(super::versions::lines);
+        let lines = changes.iter().flat_map(super::change_rows::lines);
         rows.extend(lines.map(|line| [vec![text(part)], line, vec![None]].concat()));
     }
     for warning in plan.warnings.iter().take(MOST_WARNINGS) {

@@ -67,6 +67,7 @@ impl<'a> Call<'a> {
             source,
             command: self.statement.plain.chars().take(LONGEST_COMMAND).collect(),
             comment: comment.to_owned(),
+            fleet: None,
         }
     }
 }

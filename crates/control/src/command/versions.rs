@@ -1,5 +1,6 @@
 //! Versions of the configuration: what has changed, what is not loaded or not saved, and the way back.
 
+use super::change_rows::lines;
 use super::verb::{Call, Parts, Verb, Who};
 use crate::admin::reply::Reply;
 use crate::admin::statement::unquoted;
@@ -111,18 +112,6 @@ fn shown(changes: &[RowChange]) -> Reply {
     Reply::optional_rows(columns, changes.iter().flat_map(lines).collect())
 }
 
-pub(super) fn lines(change: &RowChange) -> Vec<Vec<Option<String>>> {
-    let start =
-        || vec![Some(change.table.to_owned()), Some(change.key.clone()), Some(change.kind.name().to_owned())];
-    if change.columns.is_empty() {
-        return vec![[start(), vec![None, None, None]].concat()];
-    }
-    let line = |(name, before, after): &(&str, Option<String>, Option<String>)| {
-        [start(), vec![Some((*name).to_owned()), before.clone(), after.clone()]].concat()
-    };
-    change.columns.iter().map(line).collect()
-}
-
 /// What is in memory but does not run, and what runs but is not on disk.
 fn drift(parts: &mut Parts<'_>) -> Result<Reply, Refusal> {
     let columns = ["drift", "table", "key", "change", "column", "before", "after"];
@@ -136,14 +125,18 @@ fn drift(parts: &mut Parts<'_>) -> Result<Reply, Refusal> {
 }
 
 fn rollback(parts: &mut Parts<'_>, call: &Call<'_>, comment: &str) -> Reply {
-    let (version, document) = match document(parts, call.word(0)) {
-        Ok(found) => found,
-        Err(reply) => return reply,
-    };
     if parts.store.is_read_only() {
         return Reply::error("admin-read_only is true: nothing can be changed");
     }
     let origin = call.origin(VersionSource::Rollback, comment);
+    let wanted = |parts: &mut Parts<'_>| document(parts, call.word(0)).map(|(_, document)| document);
+    if let Some(reply) = super::fleet::change(parts, call, &origin, wanted) {
+        return reply;
+    }
+    let (version, document) = match document(parts, call.word(0)) {
+        Ok(found) => found,
+        Err(reply) => return reply,
+    };
     // A version that once ran is applied as it was then.
     match parts.runtime.apply(parts.store, &document, (&origin, Strictness::LeaveOut)) {
         Ok(Answer::Done { warnings, .. }) => {

@@ -1,6 +1,9 @@
 //! The keys at the top of the file: what must be known before anything else starts.
 
+use std::fmt;
 use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
 
 use super::managed::ManagedName;
 
@@ -27,6 +30,50 @@ pub struct Bootstrap {
     pub cluster_sync_interfaces: bool,
     /// The sections that the file owns.
     pub managed: Vec<&'static ManagedName>,
+    /// The fleet whose configuration this Narrows has; `None`: it has one of its own.
+    pub fleet: Option<FleetSettings>,
+}
+
+/// The fleet that this Narrows belongs to: where its etcd is, and how to log in to it.
+#[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FleetSettings {
+    /// The etcd servers, as `http://host:port` or `https://host:port`.
+    pub endpoints: Vec<String>,
+    /// What all keys of the fleet begin with.
+    pub prefix: String,
+    /// The name of this Narrows; `None`: that of the host, and the port for administrators.
+    pub node: Option<String>,
+    /// The user of etcd; empty: etcd asks for none.
+    pub username: String,
+    /// The password of that user.
+    pub password: String,
+    /// The file that has the password instead.
+    pub password_file: Option<PathBuf>,
+    /// The authorities that the certificates of etcd must be signed by.
+    pub tls_ca: Option<PathBuf>,
+    /// The certificate that etcd is shown.
+    pub tls_cert: Option<PathBuf>,
+    /// Its key.
+    pub tls_key: Option<PathBuf>,
+}
+
+impl fmt::Debug for FleetSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The password is not shown.
+        write!(f, "FleetSettings({:?} {} {:?})", self.endpoints, self.prefix, self.node)
+    }
+}
+
+impl FleetSettings {
+    /// The files that they name, with the names of the settings.
+    pub fn files(&mut self) -> [(&'static str, &mut Option<PathBuf>); 4] {
+        [
+            ("password_file", &mut self.password_file),
+            ("tls_ca", &mut self.tls_ca),
+            ("tls_cert", &mut self.tls_cert),
+            ("tls_key", &mut self.tls_key),
+        ]
+    }
 }
 
 impl Default for Bootstrap {
@@ -42,6 +89,7 @@ impl Default for Bootstrap {
             execute_on_exit_failure: None,
             cluster_sync_interfaces: false,
             managed: Vec::new(),
+            fleet: None,
         }
     }
 }

@@ -9,6 +9,7 @@ use super::charset;
 use super::diagnostic::{Problem, Severity};
 use super::nearest::nearest;
 use super::tree::NodeValue;
+use crate::http_client::address::WebAddress;
 use crate::traces::endpoint::Endpoint;
 
 /// The form of a text.
@@ -46,6 +47,10 @@ pub enum Form {
     Networks,
     /// The address of a collector of traces, or nothing.
     Collector,
+    /// Addresses of HTTP servers, separated by commas.
+    WebAddresses,
+    /// The name of a Narrows in its fleet.
+    NodeName,
 }
 
 impl Form {
@@ -69,6 +74,8 @@ impl Form {
             Form::Credentials => "user:password, neither of them empty, separated by `;`".to_owned(),
             Form::TableName => "schema.table, or empty".to_owned(),
             Form::Networks => "`*`, or address/bits, separated by commas".to_owned(),
+            Form::WebAddresses => "http://host:port or https://host:port, a list or with commas between them".to_owned(),
+            Form::NodeName => "letters, digits and any of . : _ -".to_owned(),
             Form::Collector => {
                 "http://host:port or https://host:port, with or without a path, without user and query; or empty".to_owned()
             }
@@ -82,7 +89,9 @@ impl Form {
             expected: self.describe(),
             found: match self {
                 // It contains passwords, and this text is logged.
-                Form::Credentials | Form::Collector if text_of(value).is_some() => "another text".to_owned(),
+                Form::Credentials | Form::Collector | Form::WebAddresses if text_of(value).is_some() => {
+                    "another text".to_owned()
+                }
                 _ => value.describe(),
             },
             nearest,
@@ -138,6 +147,14 @@ impl Form {
                 text.is_empty() || (parts.len() == 2 && parts.iter().all(|part| !part.is_empty()))
             }
             Form::Networks => text == "*" || items(text, ',').all(is_network),
+            Form::WebAddresses => {
+                let is_plain = |item: &str| WebAddress::parse(item).is_some_and(|it| it.path.is_empty());
+                items(text, ',').count() > 0 && items(text, ',').all(is_plain)
+            }
+            Form::NodeName => {
+                let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".:_-".contains(&byte);
+                (1..=128).contains(&text.len()) && text.bytes().all(fits)
+            }
             Form::Collector => text.is_empty() || Endpoint::parse(text).is_some(),
         }
     }

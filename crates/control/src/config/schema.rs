@@ -148,7 +148,8 @@ impl<R> ConfigTable<R> {
         nodes.iter().filter_map(|node| self.read_row(node, report)).collect()
     }
 
-    fn read_row(&self, node: &Node, report: &mut Problems) -> Option<Placed<R>> {
+    /// Reads the group `node` as one row. One with an error is reported, and is `None`.
+    pub fn read_row(&self, node: &Node, report: &mut Problems) -> Option<Placed<R>> {
         let NodeValue::Group(entries) = &node.value else {
             report.add(node.at, self.wrong_shape("a group", node));
             return None;

@@ -1,5 +1,6 @@
 //! The tables and top-level keys of the file, one row per column.
 
+use narrows_proxy::rows::convert::items;
 use narrows_proxy::rules::Activity;
 use narrows_proxy::snapshot::{
     AuroraRow, ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow,
@@ -8,7 +9,7 @@ use narrows_proxy::snapshot::{
     USER_KEYS, UserRow,
 };
 
-use super::bootstrap::Bootstrap;
+use super::bootstrap::{Bootstrap, FleetSettings};
 use super::form::Form;
 use super::schema::Absent::{Is, Null, Required};
 use super::schema::{Absent, Column, ColumnKind, ConfigTable, Section};
@@ -71,6 +72,25 @@ pub static BOOTSTRAP: ConfigTable<Bootstrap> = ConfigTable {
         text("execute_on_exit_failure", Form::Any, Null, |b: &mut Bootstrap, v| b.execute_on_exit_failure = Some(v), "Program to run after the process has died.").not_yet(),
         flag("cluster_sync_interfaces", Is("false"), |b: &mut Bootstrap, v| b.cluster_sync_interfaces = v, "Whether the nodes of a cluster share listening addresses.").not_yet(),
         column("managed", ColumnKind::Sections(|b: &mut Bootstrap, v| b.managed = v), Null, "The sections that this file owns: each start takes them from here, and nothing else changes them; see [changes.md](changes.md#who-owns-what)."),
+    ],
+};
+
+/// `fleet`, which is one group and no list.
+#[rustfmt::skip]
+pub static FLEET: ConfigTable<FleetSettings> = ConfigTable {
+    name: "fleet",
+    doc: "The etcd that keeps one configuration for many Narrows; see [fleet.md](fleet.md). Without this section, a Narrows has a configuration of its own. A change takes effect after a restart.",
+    blank: FleetSettings::default,
+    columns: &[
+        text("endpoints", Form::WebAddresses, Required, |r, v| r.endpoints = items(&v, ',').map(str::to_owned).collect(), "The addresses of all etcd servers for clients: a list, or text with commas between them."),
+        text("prefix", Form::NotEmpty, Is("/narrows"), |r: &mut FleetSettings, v| v.trim_end_matches('/').clone_into(&mut r.prefix), "What all keys of the fleet begin with. Another fleet in the same etcd has another prefix."),
+        text("node", Form::NodeName, Null, |r: &mut FleetSettings, v| r.node = Some(v), "The name of this Narrows in its fleet, unlike that of every other. If absent: the name of the host, `:`, and the port for administrators."),
+        text("username", Form::Any, Is(""), |r: &mut FleetSettings, v| r.username = v, "The user of etcd; empty: etcd asks for none."),
+        text("password", Form::Any, Is(""), |r: &mut FleetSettings, v| r.password = v, "The password of that user."),
+        text("password_file", Form::NotEmpty, Null, |r: &mut FleetSettings, v| r.password_file = Some(v.into()), "A file with the password, which is read at each login. Relative paths of this section start from `datadir`."),
+        text("tls_ca", Form::NotEmpty, Null, |r: &mut FleetSettings, v| r.tls_ca = Some(v.into()), "A PEM file with the authorities that the certificates of etcd must be signed by. It must be given if an address begins with https."),
+        text("tls_cert", Form::NotEmpty, Null, |r: &mut FleetSettings, v| r.tls_cert = Some(v.into()), "A PEM file with the certificate that etcd is shown, for an etcd with `--client-cert-auth`."),
+        text("tls_key", Form::NotEmpty, Null, |r: &mut FleetSettings, v| r.tls_key = Some(v.into()), "A PEM file with the key of that certificate."),
     ],
 };
 

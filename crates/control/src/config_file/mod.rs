@@ -6,6 +6,7 @@
 mod causal;
 pub(crate) mod checks;
 pub(crate) mod finding;
+mod fleet;
 pub(crate) mod hostgroups;
 mod paths;
 mod preference;
@@ -69,6 +70,7 @@ pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<LoadedFi
     let mut report = Problems::new(&document);
     let sections = Sections::read(&document, &mut report);
     checks::check(&sections, &mut report);
+    fleet::check(&sections, &mut report);
     let diagnostics = report.finish();
     if !is_valid(&diagnostics) {
         return Err(diagnostics);
@@ -139,8 +141,10 @@ pub fn examine(path: &Path, text: &str) -> ExaminedFile {
     let mut report = Problems::new(&document);
     let sections = Sections::read(&document, &mut report);
     checks::check(&sections, &mut report);
+    fleet::check(&sections, &mut report);
     checks::nothing_to_serve(&sections, &mut report);
     paths::check(&document, &sections, &mut report);
+    fleet::files(&sections, &mut report);
     let diagnostics = report.finish();
     let places = Places::new(&document, &sections);
     let loaded = is_valid(&diagnostics).then(|| (loaded(sections, diagnostics.clone()), places));

@@ -145,7 +145,7 @@ fn is_about(reason: &str, name: &str, text: &str) -> bool {
     begins_with(text) || begins_with(name)
 }
 
-fn problem(name: &str, path: &Path, why: String) -> Problem {
+pub(super) fn problem(name: &str, path: &Path, why: String) -> Problem {
     Problem::Path { name: name.to_owned(), path: path.display().to_string(), why }
 }
 
@@ -169,7 +169,7 @@ fn why_not_written(path: &Path) -> Option<String> {
     opened.and_then(Result::err).map(|error| reason(&error))
 }
 
-fn reason(error: &std::io::Error) -> String {
+pub(super) fn reason(error: &std::io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "it is not there".to_owned(),
         ErrorKind::PermissionDenied => "permission denied".to_owned(),

@@ -5,8 +5,9 @@ use narrows_proxy::snapshot::{
     HostgroupAttributesRow, ReplicationHostgroupRow, RuleRow, ServerRow, SslParamsRow, UserRow,
 };
 
-use crate::config::bootstrap::Bootstrap;
+use crate::config::bootstrap::{Bootstrap, FleetSettings};
 use crate::config::diagnostic::{Problem, Problems};
+use crate::config::form::text_of;
 use crate::config::nearest::nearest;
 use crate::config::schema::Placed;
 use crate::config::tables;
@@ -35,6 +36,7 @@ pub(super) struct Sections {
     pub firewall_rules: Vec<Placed<FirewallRuleRow>>,
     pub firewall_fingerprints: Vec<Placed<FirewallFingerprintRow>>,
     pub ssl_params: Vec<Placed<SslParamsRow>>,
+    pub fleet: Option<Placed<FleetSettings>>,
 }
 
 impl Sections {
@@ -52,6 +54,7 @@ impl Sections {
             match entry.name.as_str() {
                 "mysql_variables" => sections.read_variables("mysql_variables", "mysql-", node, report),
                 "admin_variables" => sections.read_variables("admin_variables", "admin-", node, report),
+                "fleet" => sections.read_fleet(node, report),
                 "mysql_servers" => sections.servers = tables::SERVERS.read(node, report),
                 "mysql_users" => sections.users = tables::USERS.read(node, report),
                 "mysql_query_rules" => sections.rules = tables::RULES.read(node, report),
@@ -96,6 +99,15 @@ impl Sections {
             _ => return false,
         }
         true
+    }
+
+    fn read_fleet(&mut self, node: &Node, report: &mut Problems) {
+        let mut node = node.clone();
+        if let NodeValue::Group(entries) = &mut node.value {
+            entries.iter_mut().for_each(|entry| join_list(&mut entry.node));
+        }
+        self.fleet = tables::FLEET.read_row(&node, report);
+        self.bootstrap.fleet = self.fleet.as_ref().map(|placed| placed.row.clone());
     }
 
     /// The rows of clusters of one kind.
@@ -185,6 +197,15 @@ fn owned(document: &Document, top: Option<&Placed<Bootstrap>>, report: &mut Prob
 /// The key at the top that lists the sections that the file owns.
 const MANAGED: &str = "managed";
 
+/// A list of texts as one text, with commas between them.
+fn join_list(node: &mut Node) {
+    if let NodeValue::List(nodes) = &node.value
+        && let Some(texts) = nodes.iter().map(|node| text_of(&node.value)).collect::<Option<Vec<_>>>()
+    {
+        node.value = NodeValue::Text(texts.join(","));
+    }
+}
+
 /// Reports names that are given twice in one group, at any depth. Case is ignored, because none of our names differ
 /// only in case.
 fn repeated(entries: &[Entry], report: &mut Problems) {
@@ -230,7 +251,7 @@ fn unknown_section(name: &str) -> Problem {
 
 /// Every section and key that is read.
 fn top_level_names() -> impl Iterator<Item = &'static str> {
-    let sections = ["mysql_variables", "admin_variables"];
+    let sections = ["mysql_variables", "admin_variables", tables::FLEET.name];
     let tables = tables::SECTIONS.iter().map(|section| section.name());
     sections.into_iter().chain(tables).chain(tables::BOOTSTRAP.names())
 }

@@ -9,6 +9,7 @@ use narrows_proxy::server::DataPlane;
 
 use crate::admin::readers::Returned;
 use crate::admin::request::Request;
+use crate::fleet::FleetWish;
 use crate::monitor::Report;
 use crate::runtime::Plane;
 use crate::switchover::Wanted;
@@ -26,6 +27,8 @@ pub enum Message {
     Monitor(Report),
     /// Do what a switchover wants.
     Switchover(Wanted),
+    /// Make a version of the fleet the configuration.
+    Fleet(FleetWish),
     /// Release everything but the data plane, and hand over the data plane.
     HandOver(HandOver),
 }
@@ -45,6 +48,12 @@ impl From<Returned> for Message {
 impl From<Wanted> for Message {
     fn from(wanted: Wanted) -> Message {
         Message::Switchover(wanted)
+    }
+}
+
+impl From<FleetWish> for Message {
+    fn from(wish: FleetWish) -> Message {
+        Message::Fleet(wish)
     }
 }
 

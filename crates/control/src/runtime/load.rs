@@ -26,7 +26,7 @@ pub enum Strictness {
 }
 
 /// A configuration that can be put into force.
-struct Prepared {
+pub(super) struct Prepared {
     modules: Vec<Module>,
     rows: Rows,
     servers: Vec<ServerRow>,
@@ -83,7 +83,7 @@ impl Runtime {
     }
 
     /// Compiles a candidate.
-    fn prepare(&mut self, store: &Store, candidate: &Candidate) -> Result<Prepared, Refusal> {
+    pub(super) fn prepare(&mut self, store: &Store, candidate: &Candidate) -> Result<Prepared, Refusal> {
         let mut warnings = Vec::new();
         let mut rows = candidate.rows.clone();
         rows.tls = self.tls_for(store, candidate, &mut warnings);

@@ -4,6 +4,7 @@
 //! holds the configuration, is passed in; workers only receive messages.
 
 mod admin;
+mod fleet;
 mod hold;
 mod hour;
 mod http;
@@ -44,6 +45,7 @@ use crate::scheduler::Scheduler;
 use crate::store::Store;
 use crate::switchover::{Journal, SwitchoverOrder};
 pub use admin::{AdminListeners, BeginError};
+pub use fleet::{ChangeState, FleetMember};
 pub use http::HttpListeners;
 pub use load::Strictness;
 pub use plan::{ChangePlan, ClientEffect, ServerEffect};
@@ -79,6 +81,7 @@ pub struct Runtime {
     plans: plan::Plans,
     /// How often statements ran within the last hour.
     hour: hour::RecentCounts,
+    fleet: Option<FleetMember>,
 }
 
 /// What runs when the control thread starts.
@@ -149,6 +152,7 @@ impl Runtime {
             begin_work,
             plans: plan::Plans::default(),
             hour: hour::RecentCounts::new(std::time::Instant::now()),
+            fleet: None,
         };
         if runtime.servers.monitor.is_some() {
             store.show_servers(&runtime.servers.placed_rows());

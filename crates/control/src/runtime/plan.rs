@@ -128,6 +128,22 @@ impl Runtime {
         }
     }
 
+    /// What the plan of that token would make the configuration.
+    ///
+    /// # Errors
+    /// There is no such plan, or something has changed since it was made.
+    pub fn planned(&self, store: &mut Store, wanted: &str) -> Result<ConfigDocument, Refusal> {
+        let Some(document) = self.plans.find(wanted).cloned() else {
+            return Err(Refusal::admin(format!("there is no plan {wanted}: NARROWS PLAN makes one")));
+        };
+        if token(store, &document)? != wanted {
+            return Err(Refusal::admin(format!(
+                "the configuration has changed since plan {wanted} was made: make another one"
+            )));
+        }
+        Ok(document)
+    }
+
     /// Applies exactly the plan of that token.
     ///
     /// # Errors
@@ -138,14 +154,7 @@ impl Runtime {
         wanted: &str,
         origin: &VersionOrigin,
     ) -> Result<Answer, Refusal> {
-        let Some(document) = self.plans.find(wanted).cloned() else {
-            return Err(Refusal::admin(format!("there is no plan {wanted}: NARROWS PLAN makes one")));
-        };
-        if token(store, &document)? != wanted {
-            return Err(Refusal::admin(format!(
-                "the configuration has changed since plan {wanted} was made: make another one"
-            )));
-        }
+        let document = self.planned(store, wanted)?;
         self.apply(store, &document, (origin, Strictness::NothingLeftOut))
     }
 }

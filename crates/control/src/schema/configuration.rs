@@ -341,7 +341,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "global_settings",
         places: DISK_ONLY,
-        doc: "Settings of this node that belong to no module: its `uuid`.",
+        doc: "Settings of this node that belong to no module: its `uuid`, and the version of its fleet.",
         definition: &[
             "variable_name VARCHAR NOT NULL",
             "variable_value VARCHAR NOT NULL",

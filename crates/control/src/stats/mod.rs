@@ -4,7 +4,7 @@ mod global;
 mod memory;
 pub mod metrics;
 pub mod nodes;
-mod readiness;
+pub mod readiness;
 mod scheduler;
 mod sessions;
 mod sources;

@@ -125,8 +125,8 @@ impl ImportReport {
         let loaded = config_file::load(path).map_err(OpenError::File)?;
         let document = parse::document(path).map_err(OpenError::File)?;
         for entry in &document.root {
-            if let Some(column) = tables::BOOTSTRAP.column(&entry.name) {
-                let name = column.name;
+            let column = tables::BOOTSTRAP.column(&entry.name).map(|column| column.name);
+            if let Some(name) = column.or((entry.name == tables::FLEET.name).then_some(tables::FLEET.name)) {
                 self.left_out.push(format!("{name}: it is read from the configuration file only"));
             }
         }

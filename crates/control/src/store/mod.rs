@@ -15,6 +15,7 @@ mod differs;
 mod events;
 mod execute;
 mod file_document;
+mod fleet;
 mod frozen;
 mod functions;
 mod guard;

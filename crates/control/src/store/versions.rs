@@ -9,11 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::Store;
 use super::answer::{Answer, Refusal, Warning};
 use super::layers::{Candidate, Loaded, copy_tables, insert};
 use super::reading::cells_where;
 use super::variables::in_memory;
+use super::{Store, fleet};
 use crate::schema::{Database, Layer, MODULES, Module};
 use crate::versions::{ConfigDocument, RowChange, VersionOrigin, VersionSource, changes, checksum, summary};
 
@@ -256,6 +256,9 @@ impl Store {
             self.current.version = add(connection, &self.current.document, &after, origin, kept)?;
             self.current.document = after;
         }
+        if let Some(mark) = origin.fleet {
+            fleet::write(connection, mark, self.current.version)?;
+        }
         Ok(Changed { prepared, version: self.current.version, answer })
     }
 
@@ -304,6 +307,7 @@ impl Store {
         let kept = self.kept_versions();
         let transaction = self.all.open()?.transaction()?;
         if was_saved {
+            fleet::forget_after(&transaction, runs)?;
             write(&transaction, &self.current.document)?;
             for module in MODULES {
                 copy_tables(&transaction, module, Layer::Memory, Layer::Disk)?;
@@ -328,7 +332,7 @@ impl Store {
 }
 
 /// How a version is made that also changes the disk.
-const SAVED: [VersionSource; 2] = [VersionSource::Apply, VersionSource::Rollback];
+const SAVED: [VersionSource; 3] = [VersionSource::Apply, VersionSource::Rollback, VersionSource::Fleet];
 
 /// How many versions are kept, and for how many seconds.
 #[derive(Debug, Clone, Copy)]
@@ -425,9 +429,11 @@ fn add(
         ],
     )?;
     let version = connection.last_insert_rowid();
+    // What has drifted from it must be known.
+    let fleet_version = fleet::read(connection)?.map_or(0, |(_, local)| local);
     connection.execute(
-        "DELETE FROM disk.narrows_config_history WHERE version < ?1 AND (version <= ?1 - ?2 OR epoch < ?3)",
-        [version, kept.versions, now.saturating_sub(kept.seconds)],
+        "DELETE FROM disk.narrows_config_history WHERE version < ?1 AND (version <= ?1 - ?2 OR epoch < ?3) AND version <> ?4",
+        [version, kept.versions, now.saturating_sub(kept.seconds), fleet_version],
     )?;
     connection.execute(
         "DELETE FROM disk.narrows_config_documents WHERE checksum NOT IN \

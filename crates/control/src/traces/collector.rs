@@ -11,9 +11,9 @@ use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse
 use prost::Message;
 use tokio_rustls::TlsConnector;
 
-use super::connection::Connection;
 use super::endpoint::Endpoint;
 use super::{environment, roots};
+use crate::http_client::connection::{Connection, with_causes};
 
 /// The collector, as it is configured.
 pub struct Collector {
@@ -40,9 +40,9 @@ impl Collector {
     /// # Errors
     /// If it needs TLS, and there are no authorities to verify it with.
     pub fn new(endpoint: Endpoint) -> Result<Collector, String> {
-        let tls = if endpoint.is_encrypted { Some(roots::connector()?) } else { None };
+        let tls = if endpoint.0.is_encrypted { Some(roots::connector()?) } else { None };
         let mut headers = environment::headers();
-        let authority = HeaderValue::from_str(&endpoint.authority).map_err(|error| error.to_string())?;
+        let authority = HeaderValue::from_str(&endpoint.0.authority).map_err(|error| error.to_string())?;
         headers.insert(HOST, authority);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-protobuf"));
         headers.entry(USER_AGENT).or_insert(HeaderValue::from_static("narrows"));
@@ -70,9 +70,9 @@ impl Collector {
         let mut connection = self.connection(used).await?;
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.endpoint.path.parse().map_err(|error| format!("{error}"))?;
+        *request.uri_mut() = self.endpoint.0.path.parse().map_err(|error| format!("{error}"))?;
         request.headers_mut().clone_from(&self.headers);
-        let response = connection.send(request).await.map_err(|error| told(&error))?;
+        let response = connection.send(request).await.map_err(|error| with_causes(&error))?;
         if !response.status().is_success() {
             // The rest of the answer is of no use.
             return Ok((failed(response.status(), response.headers()), None));
@@ -87,7 +87,7 @@ impl Collector {
         {
             return Ok(connection);
         }
-        Connection::open(&self.endpoint, self.tls.as_ref()).await.map_err(|error| told(&error))
+        Connection::open(&self.endpoint.0, self.tls.as_ref()).await.map_err(|error| with_causes(&error))
     }
 }
 
@@ -119,17 +119,6 @@ fn failed(status: StatusCode, headers: &HeaderMap) -> Delivery {
         }
         _ => Delivery::Refused(format!("HTTP status {status}")),
     }
-}
-
-/// An error with its causes.
-fn told(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(below) = cause {
-        text = format!("{text}: {below}");
-        cause = below.source();
-    }
-    text
 }
 
 /// The time for a request, from connecting to the end of the answer.

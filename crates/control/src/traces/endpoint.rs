@@ -2,62 +2,26 @@
 
 use std::fmt;
 
-use hyper::Uri;
+use crate::http_client::address::WebAddress;
 
-/// Where traces are sent to.
+/// Where traces are sent to, with the path of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Whether the connection uses TLS.
-    pub is_encrypted: bool,
-    /// The host name or IP address.
-    pub host: String,
-    /// The port.
-    pub port: u16,
-    /// Host and port, as the request names them.
-    pub authority: String,
-    /// The path of requests.
-    pub path: String,
-}
+pub struct Endpoint(pub WebAddress);
 
 impl Endpoint {
-    /// Reads `http://host:port` or `https://host:port`, with or without a path. User names, passwords and queries have no place
-    /// there: an address is shown and logged.
+    /// Reads the address of a collector, with or without a path; see [`WebAddress::parse`].
     pub fn parse(text: &str) -> Option<Endpoint> {
-        let uri: Uri = text.parse().ok()?;
-        let is_encrypted = match uri.scheme_str()? {
-            "http" => false,
-            "https" => true,
-            _ => return None,
-        };
-        let authority = uri.authority()?;
-        let is_plain = !authority.as_str().contains('@') && uri.query().is_none() && !text.contains('#');
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']');
-        let port = match authority.as_str().strip_prefix(authority.host())? {
-            "" => {
-                if is_encrypted {
-                    443
-                } else {
-                    80
-                }
-            }
-            _ => authority.port_u16().filter(|port| *port > 0)?,
-        };
-        let base = uri.path().trim_end_matches('/');
-        let path = if base.ends_with(TRACES) { base.to_owned() } else { format!("{base}{TRACES}") };
-        (is_plain && !host.is_empty()).then(|| Endpoint {
-            is_encrypted,
-            host: host.to_owned(),
-            port,
-            authority: authority.as_str().to_owned(),
-            path,
-        })
+        let mut address = WebAddress::parse(text)?;
+        if !address.path.ends_with(TRACES) {
+            address.path.push_str(TRACES);
+        }
+        Some(Endpoint(address))
     }
 }
 
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.is_encrypted { "https" } else { "http" };
-        write!(f, "{scheme}://{}{}", self.authority, self.path)
+        self.0.fmt(f)
     }
 }
 
@@ -79,7 +43,7 @@ mod tests {
         ] {
             assert_eq!(Endpoint::parse(text).map(|it| it.to_string()).as_deref(), Some(expected), "{text}");
         }
-        let port = |text| Endpoint::parse(text).map(|it| (it.host, it.port));
+        let port = |text| Endpoint::parse(text).map(|it| (it.0.host, it.0.port));
         assert_eq!(port("http://[::1]:4318"), Some(("::1".to_owned(), 4318)));
         assert_eq!(port("http://collector"), Some(("collector".to_owned(), 80)));
         assert_eq!(port("https://collector"), Some(("collector".to_owned(), 443)));

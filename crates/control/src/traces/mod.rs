@@ -6,7 +6,6 @@
 
 mod attributes;
 mod collector;
-mod connection;
 pub mod endpoint;
 mod environment;
 mod exporter;

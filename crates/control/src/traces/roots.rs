@@ -4,13 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, RootCertStore};
 use tokio_rustls::TlsConnector;
 
 use super::environment;
+use crate::http_client::authorities;
 
 /// What connects with TLS.
 ///
@@ -31,24 +28,8 @@ pub fn connector() -> Result<TlsConnector, String> {
 }
 
 fn connector_with(path: &Path) -> Result<TlsConnector, String> {
-    let roots = roots(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
+    let config = authorities::trusting(path)?.with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
-}
-
-fn roots(path: &Path) -> Result<RootCertStore, String> {
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())?;
-    let mut roots = RootCertStore::empty();
-    // A file of the system has certificates that are not understood.
-    let (added, _) = roots.add_parsable_certificates(certificates.flatten());
-    if added == 0 {
-        return Err("no certificate in it".to_owned());
-    }
-    Ok(roots)
 }
 
 /// Where systems have their authorities: Debian and Alpine, Red Hat, SUSE.
@@ -66,14 +47,15 @@ mod tests {
     use hyper::body::Bytes;
     use narrows_proxy::rt;
     use rustls::ServerConfig;
+    use rustls::crypto::aws_lc_rs;
     use rustls::pki_types::PrivateKeyDer;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
     use tokio_rustls::TlsAcceptor;
 
-    use super::super::connection::Connection;
     use super::super::endpoint::Endpoint;
     use super::*;
+    use crate::http_client::connection::Connection;
 
     /// A server with a certificate for `localhost`, which answers one request; and its certificate in PEM.
     async fn server() -> (u16, String) {
@@ -107,7 +89,7 @@ mod tests {
         let tls = connector_with(&path)?;
         let endpoint = Endpoint::parse(&format!("https://{host}:{port}")).expect("an address");
         let mut connection =
-            Connection::open(&endpoint, Some(&tls)).await.map_err(|error| error.to_string())?;
+            Connection::open(&endpoint.0, Some(&tls)).await.map_err(|error| error.to_string())?;
         let answer = connection.send(Request::new(Full::new(Bytes::new()))).await.expect("an answer");
         Ok(answer.status().as_u16())
     }

@@ -81,6 +81,13 @@ impl ConfigDocument {
         self.variables.iter().map(|(name, text)| (name.as_str(), text.as_str()))
     }
 
+    /// It without the variables that `leaves_out` names.
+    pub fn without_variables(&self, leaves_out: impl Fn(&str) -> bool) -> ConfigDocument {
+        let mut document = self.clone();
+        document.variables.retain(|name, _| !leaves_out(name));
+        document
+    }
+
     /// Whether it has neither a table nor a variable.
     pub fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.variables.is_empty()

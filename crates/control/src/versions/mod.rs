@@ -9,4 +9,4 @@ mod origin;
 
 pub use changes::{ChangeKind, RowChange, changes, summary};
 pub use document::{ConfigDocument, ConfigDocumentError, checksum};
-pub use origin::{VersionOrigin, VersionSource};
+pub use origin::{FleetMark, VersionOrigin, VersionSource};

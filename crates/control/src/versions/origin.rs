@@ -13,6 +13,17 @@ pub struct VersionOrigin {
     pub command: String,
     /// Why, in the administrator's words.
     pub comment: String,
+    /// The version of the fleet that it is; `None`: it is none.
+    pub fleet: Option<FleetMark>,
+}
+
+/// The version of the fleet that a Narrows runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FleetMark {
+    /// Its number.
+    pub version: i64,
+    /// Whether it is tried here before others get it.
+    pub is_on_trial: bool,
 }
 
 /// How a version was made.
@@ -26,6 +37,8 @@ pub enum VersionSource {
     Apply,
     /// An earlier version was made the configuration again.
     Rollback,
+    /// It is a version of the fleet.
+    Fleet,
 }
 
 impl VersionSource {
@@ -36,6 +49,7 @@ impl VersionSource {
             VersionSource::Load => "load",
             VersionSource::Apply => "apply",
             VersionSource::Rollback => "rollback",
+            VersionSource::Fleet => "fleet",
         }
     }
 
@@ -43,7 +57,7 @@ impl VersionSource {
     pub fn is_saved(self) -> bool {
         match self {
             VersionSource::Start | VersionSource::Load => false,
-            VersionSource::Apply | VersionSource::Rollback => true,
+            VersionSource::Apply | VersionSource::Rollback | VersionSource::Fleet => true,
         }
     }
 }
@@ -52,6 +66,6 @@ impl VersionOrigin {
     /// One without an administrator.
     pub fn of_program(source: VersionSource, command: &str) -> VersionOrigin {
         let (user, client, comment) = (String::new(), String::new(), String::new());
-        VersionOrigin { user, client, source, command: command.to_owned(), comment }
+        VersionOrigin { user, client, source, command: command.to_owned(), comment, fleet: None }
     }
 }

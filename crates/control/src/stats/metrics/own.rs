@@ -8,6 +8,7 @@ use narrows_proxy::stats::{ClientLine, Counters, Observer, WaitingLine, wait};
 use super::page::MetricKind::{Counter, Gauge};
 use super::page::Page;
 use super::servers::address;
+use crate::fleet::FleetView;
 use crate::stats::sources::Sources;
 use crate::store::Drift;
 
@@ -129,12 +130,52 @@ pub fn write_configuration(page: &mut Page, sources: &Sources<'_>, drift: Option
         metric.value(&[("drift", "not loaded")], drift.not_loaded.len());
         metric.value(&[("drift", "not saved")], drift.not_saved.len());
     }
+    write_fleet(page, sources);
     let help = "When a certificate in use expires, in seconds since 1970.";
     let mut metric = page.metric("narrows_tls_certificate_expiry_timestamp_seconds", Gauge, help);
     for certificate in &sources.runtime.tls().certificates {
         let file = certificate.file.to_string_lossy();
         let labels = [("role", certificate.role), ("file", &file), ("serial", &certificate.serial)];
         metric.value(&labels, certificate.not_after);
+    }
+}
+
+/// Writes how this member of a fleet is; without a fleet, no figures.
+fn write_fleet(page: &mut Page, sources: &Sources<'_>) {
+    let fleet = sources.runtime.fleet();
+    let view = fleet.map(|fleet| fleet.view());
+    let of_view = |figure: fn(&FleetView) -> i64| view.as_ref().map(figure);
+    let drift = fleet.map(|fleet| i64::try_from(fleet.drift(sources.store).len()).unwrap_or(i64::MAX));
+    let figures = [
+        (
+            "narrows_fleet_etcd_up",
+            "1 if etcd answers, 0 if not: the configuration stays as it is.",
+            of_view(|view| i64::from(view.trouble.is_none())),
+        ),
+        (
+            "narrows_fleet_version",
+            "The version of the fleet that runs here; 0: none.",
+            of_view(|view| view.member.running.map_or(0, |mark| mark.version)),
+        ),
+        (
+            "narrows_fleet_head_version",
+            "The version that all members of the fleet are to run, as etcd has said last; 0: none.",
+            of_view(|view| view.seen.head),
+        ),
+        (
+            "narrows_fleet_refused_version",
+            "The version of the fleet that was refused here; 0: none.",
+            of_view(|view| view.member.refused.as_ref().map_or(0, |refused| refused.version)),
+        ),
+        (
+            "narrows_fleet_drift_rows",
+            "Rows and variables that run here differently than in the version of the fleet.",
+            drift,
+        ),
+    ];
+    for (name, help, figure) in figures {
+        let mut metric = page.metric(name, Gauge, help);
+        figure.into_iter().for_each(|figure| metric.value(&[], figure));
     }
 }
 

@@ -1,4 +1,4 @@
-//! One connection to the collector: HTTP/1.1, over TLS for `https`.
+//! One connection to an HTTP server: HTTP/1.1, over TLS for `https`.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 
-use super::endpoint::Endpoint;
+use super::address::WebAddress;
 
 /// A connection. It is closed when it is dropped, even in the middle of a request.
 pub struct Connection {
@@ -31,12 +31,12 @@ impl Connection {
     ///
     /// # Errors
     /// If nothing answers there, or not as it must.
-    pub async fn open(endpoint: &Endpoint, tls: Option<&TlsConnector>) -> io::Result<Connection> {
-        let Socket::Tcp(stream) = Socket::connect_tcp(&endpoint.host, endpoint.port).await? else {
+    pub async fn open(address: &WebAddress, tls: Option<&TlsConnector>) -> io::Result<Connection> {
+        let Socket::Tcp(stream) = Socket::connect_tcp(&address.host, address.port).await? else {
             return Err(io::ErrorKind::Unsupported.into());
         };
         let Some(tls) = tls else { return Connection::over(stream).await };
-        let name = ServerName::try_from(endpoint.host.clone()).map_err(io::Error::other)?;
+        let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
         Connection::over(tls.connect(name, stream).await?).await
     }
 
@@ -60,4 +60,15 @@ impl Connection {
     pub async fn send(&mut self, request: Request<Full<Bytes>>) -> hyper::Result<hyper::Response<Incoming>> {
         self.requests.send_request(request).await
     }
+}
+
+/// An error with its causes.
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(below) = cause {
+        text = format!("{text}: {below}");
+        cause = below.source();
+    }
+    text
 }

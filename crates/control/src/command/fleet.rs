@@ -1,0 +1,211 @@
+//! FLEET: how its members are, and changes that become its versions.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::verb::{Call, Parts, Verb, Who};
+use crate::admin::reply::Reply;
+use crate::admin::statement::unquoted;
+use crate::calendar::date_and_time;
+use crate::fleet::{NodeReport, TrialWish, shared};
+use crate::runtime::{ChangeState, Runtime};
+use crate::store::{Answer, Refusal, Store};
+use crate::versions::{ConfigDocument, VersionOrigin, VersionSource};
+
+pub const VERBS: &[Verb] = &[
+    Verb {
+        pattern: "SHOW NARROWS FLEET",
+        who: Who::Admin,
+        run: |parts, call| Some(members(parts, call)),
+        doc: "The members of the fleet: the version that each runs, what it has refused, and how many rows run differently there.",
+    },
+    Verb {
+        pattern: "SHOW NARROWS FLEET DRIFT",
+        who: Who::Admin,
+        run: |parts, _| Some(drift(parts)),
+        doc: "What runs here differently than in the version of the fleet.",
+    },
+    Verb {
+        pattern: "NARROWS APPLY PLAN <token> CANARY <nodes> FOR <time>",
+        who: Who::Admin,
+        run: |parts, call| Some(canary(parts, call, "")),
+        doc: "Makes the plan a version that only these members of the fleet run first ('node,node'). If all of them run it and are ready for that time ('30s'), all members get it; otherwise it is taken back.",
+    },
+    Verb {
+        pattern: "NARROWS APPLY PLAN <token> CANARY <nodes> FOR <time> COMMENT <comment...>",
+        who: Who::Admin,
+        run: |parts, call| Some(canary(parts, call, &unquoted(call.word(3)))),
+        doc: "The same, with a comment for the new version.",
+    },
+];
+
+/// Makes `document` the next version of the fleet, and so the configuration here; `None`: this belongs to no fleet.
+pub(super) fn change(
+    parts: &mut Parts<'_>,
+    call: &Call<'_>,
+    origin: &VersionOrigin,
+    document: impl FnOnce(&mut Parts<'_>) -> Result<ConfigDocument, Reply>,
+) -> Option<Reply> {
+    parts.runtime.fleet()?;
+    if !call.is_first {
+        return Some(state(parts, call));
+    }
+    let document = match document(parts) {
+        Ok(document) => document,
+        Err(reply) => return Some(reply),
+    };
+    if is_of_this_one(parts.runtime, parts.store, &document) {
+        return None;
+    }
+    Some(propose(parts, call, origin, &document, None).unwrap_or_else(Reply::Refused))
+}
+
+/// Whether a configuration differs from what runs in nothing that the fleet shares.
+fn is_of_this_one(runtime: &Runtime, store: &Store, document: &ConfigDocument) -> bool {
+    let Some(fleet) = runtime.fleet() else { return true };
+    let view = fleet.view();
+    let is_newest = view.member.running.is_some_and(|mark| mark.version == view.seen.head);
+    is_newest && fleet.drift(store).is_empty() && shared(document) == shared(store.current())
+}
+
+fn propose(
+    parts: &mut Parts<'_>,
+    call: &Call<'_>,
+    origin: &VersionOrigin,
+    document: &ConfigDocument,
+    trial: Option<TrialWish>,
+) -> Result<Reply, Refusal> {
+    parts.runtime.propose(parts.store, document, (origin, trial, call.since))?;
+    Ok(Reply::NotYet)
+}
+
+/// The answer to a command that has proposed a change.
+fn state(parts: &mut Parts<'_>, call: &Call<'_>) -> Reply {
+    match parts.runtime.proposed(call.since) {
+        None => Reply::error("the change is not known any more (SHOW NARROWS FLEET)"),
+        Some(ChangeState::Waits) => Reply::NotYet,
+        Some(ChangeState::Refused(reason)) => Reply::error(reason),
+        Some(ChangeState::InForce(version)) => {
+            let here = parts.store.version();
+            let info = format!("version {version} of the fleet is in force, as version {here} here");
+            Reply::Answer(Answer::Done { affected: 0, info, warnings: Vec::new() })
+        }
+        Some(ChangeState::NotHere(version, reason)) => Reply::error(format!(
+            "this is version {version} of the fleet, but it does not run here: {reason}"
+        )),
+    }
+}
+
+fn canary(parts: &mut Parts<'_>, call: &Call<'_>, comment: &str) -> Reply {
+    if parts.runtime.fleet().is_none() {
+        return no_fleet();
+    }
+    if !call.is_first {
+        return state(parts, call);
+    }
+    if parts.store.is_read_only() {
+        return Reply::error("admin-read_only is true: nothing can be changed");
+    }
+    let nodes = unquoted(call.word(1));
+    let nodes = nodes.split(',').map(|node| node.trim().to_owned()).filter(|node| !node.is_empty());
+    let nodes: Vec<String> = nodes.collect();
+    if nodes.is_empty() {
+        return Reply::error("no member is named: expected 'node,node' as SHOW NARROWS FLEET shows them");
+    }
+    let time = unquoted(call.word(2));
+    let Some(seconds) = seconds(&time) else {
+        return Reply::error(format!("{time} is no time: expected seconds up to a day, as '30s' or 30"));
+    };
+    let origin = call.origin(VersionSource::Apply, comment);
+    let token = unquoted(call.word(0));
+    let planned = parts.runtime.planned(parts.store, &token);
+    let trial = Some(TrialWish { nodes, seconds });
+    planned
+        .and_then(|document| propose(parts, call, &origin, &document, trial))
+        .unwrap_or_else(Reply::Refused)
+}
+
+fn seconds(time: &str) -> Option<u64> {
+    let seconds: u64 = time.strip_suffix(['s', 'S']).unwrap_or(time).trim().parse().ok()?;
+    (1..=LONGEST_TRIAL).contains(&seconds).then_some(seconds)
+}
+
+fn members(parts: &mut Parts<'_>, call: &Call<'_>) -> Reply {
+    let Some(fleet) = parts.runtime.fleet_mut() else { return no_fleet() };
+    let (node, view) = (fleet.node().to_owned(), fleet.view());
+    let reports = match fleet.reports(call.since) {
+        None => return Reply::NotYet,
+        Some(reports) => reports,
+    };
+    let columns =
+        ["node", "version", "fleet_version", "state", "drift", "refused", "ready", "since", "age_s", "etcd"];
+    let running = |mark: Option<i64>| mark.map(|version| version.to_string());
+    let head = (view.seen.head > 0).then(|| view.seen.head.to_string());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    let row = |report: &NodeReport| {
+        let refused =
+            report.refused.as_ref().map(|refused| format!("version {}: {}", refused.version, refused.reason));
+        let ready = if report.not_ready.is_empty() { "yes".to_owned() } else { report.not_ready.clone() };
+        vec![
+            Some(report.node.clone()),
+            running(report.running.map(|mark| mark.version)),
+            head.clone(),
+            Some(state_of(report, view.seen.head).to_owned()),
+            Some(report.drift.to_string()),
+            refused,
+            Some(ready),
+            Some(date_and_time(report.since)),
+            Some((now - report.reported).max(0).to_string()),
+            (report.node == node).then(|| view.trouble.clone().unwrap_or_else(|| view.endpoint.clone())),
+        ]
+    };
+    match reports {
+        Ok(reports) => Reply::optional_rows(columns, reports.iter().map(row).collect()),
+        Err(reason) => {
+            // Only what is known here.
+            let drift = parts.runtime.fleet().map_or(0, |fleet| fleet.drift(parts.store).len());
+            let mut own = vec![None; columns.len()];
+            (own[0], own[1]) = (Some(node), running(view.member.running.map(|mark| mark.version)));
+            (own[2], own[3]) = (head.clone(), Some("etcd cannot be reached".to_owned()));
+            (own[4], own[9]) = (Some(drift.to_string()), Some(view.trouble.unwrap_or(reason)));
+            Reply::optional_rows(columns, vec![own])
+        }
+    }
+}
+
+fn state_of(report: &NodeReport, head: i64) -> &'static str {
+    match (&report.running, &report.refused) {
+        (_, Some(refused)) if refused.version == head => "refused",
+        (Some(mark), _) if mark.is_on_trial => "on trial",
+        (Some(mark), _) if mark.version == head && report.drift > 0 => "drifted",
+        (Some(mark), _) if mark.version == head => "in force",
+        _ => "outdated",
+    }
+}
+
+fn drift(parts: &mut Parts<'_>) -> Reply {
+    let Some(fleet) = parts.runtime.fleet() else { return no_fleet() };
+    let columns = ["table", "key", "change", "column", "fleet", "here"];
+    let drift = fleet.drift(parts.store);
+    Reply::optional_rows(columns, drift.iter().flat_map(super::change_rows::lines).collect())
+}
+
+fn no_fleet() -> Reply {
+    Reply::error("this Narrows belongs to no fleet: [fleet] in the configuration file names one")
+}
+
+/// The longest trial, in seconds: a day.
+const LONGEST_TRIAL: u64 = 86_400;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_of_trials_are_seconds_up_to_a_day() {
+        assert_eq!((seconds("30s"), seconds("1"), seconds("86400 s")), (Some(30), Some(1), Some(86_400)));
+        for text in ["", "s", "0", "-1", "86401", "1m", "x"] {
+            assert_eq!(seconds(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A fleet: many Narrows with one configuration, whose versions are in etcd.
+//!
+//! [`member`] decides what one Narrows does about what etcd says, and [`trial`] what becomes of a version that some try first;
+//! neither has a connection. [`run`] is the thread that speaks to etcd. It makes a version the configuration by asking the control
+//! thread ([`FleetWish`]), which tells it what runs and what an administrator wants ([`FleetOrder`]).
+
+mod etcd;
+mod keys;
+mod member;
+mod own;
+mod propose;
+mod record;
+mod run;
+mod trial;
+
+use std::io;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use narrows_proxy::rt::{self, MailboxSender, oneshot};
+
+use crate::config::bootstrap::FleetSettings;
+use crate::versions::FleetMark;
+pub use member::{FleetTrial, MemberState, RefusedVersion, Seen};
+pub use own::shared;
+pub use propose::{Proposal, TrialWish};
+pub use record::{FleetVersion, NodeReport};
+
+/// What the fleet wants from the control thread: a version is to be the configuration.
+#[derive(Debug)]
+pub struct FleetWish {
+    /// Its number.
+    pub mark: FleetMark,
+    /// What it holds.
+    pub version: Box<FleetVersion>,
+    /// Receives why it cannot be applied.
+    pub done: oneshot::Sender<Result<(), String>>,
+}
+
+/// What the control thread tells and asks. There is one of each at most: it sends no other before that was answered, but
+/// [`FleetOrder::Status`], of which it sends one a second.
+#[derive(Debug)]
+pub enum FleetOrder {
+    /// How it is here.
+    Status(LocalStatus),
+    /// A change of the configuration is to be a version.
+    Propose(Box<Proposal>),
+    /// The reports of all members are wanted.
+    Members(Sender<Result<Vec<NodeReport>, String>>),
+}
+
+/// How a member is, as its control thread knows it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LocalStatus {
+    /// The number of the version in its own history.
+    pub local_version: i64,
+    /// How many rows and variables run differently than in the fleet's version.
+    pub drift: u64,
+    /// Why it cannot serve clients; empty: it can.
+    pub not_ready: String,
+}
+
+/// How the fleet is, as it was seen last.
+#[derive(Debug, Clone, Default)]
+pub struct FleetView {
+    /// Why etcd cannot be used now; `None`: it can.
+    pub trouble: Option<String>,
+    /// The server of etcd that is asked.
+    pub endpoint: String,
+    /// What etcd has said last.
+    pub seen: Seen,
+    /// This member.
+    pub member: MemberState,
+}
+
+/// The handle of the thread, which ends when this is dropped.
+#[derive(Debug)]
+pub struct Fleet {
+    node: String,
+    orders: MailboxSender<FleetOrder>,
+    view: SharedView,
+}
+
+/// What the thread writes, and the control thread reads.
+#[derive(Debug, Clone, Default)]
+struct SharedView(Arc<Mutex<FleetView>>);
+
+impl SharedView {
+    fn read(&self) -> FleetView {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn change(&self, change: impl FnOnce(&mut FleetView)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+impl Fleet {
+    /// Starts the thread of the member `node`, which runs the version `running` of the fleet.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub fn start<M>(
+        settings: FleetSettings,
+        (node, running): (String, Option<FleetMark>),
+        control: Sender<M>,
+    ) -> io::Result<Fleet>
+    where
+        M: From<FleetWish> + Send + 'static,
+    {
+        let (orders, mailbox) = rt::mailbox();
+        let view = SharedView::default();
+        let member = MemberState { node: node.clone(), running, refused: None };
+        view.change(|view| {
+            view.trouble = Some("etcd has not answered yet".to_owned());
+            view.member = member.clone();
+        });
+        let also = view.clone();
+        let work = move || {
+            let ask = Box::new(move |wish: FleetWish| control.send(wish.into()).is_ok());
+            if let Err(error) = rt::block_on(run::run(settings, member, (mailbox, ask), also)) {
+                tracing::error!(%error, "the thread of the fleet cannot start");
+            }
+        };
+        std::thread::Builder::new().name("fleet".to_owned()).spawn(work)?;
+        Ok(Fleet { node, orders, view })
+    }
+
+    /// The name of this member.
+    pub fn node(&self) -> &str {
+        &self.node
+    }
+
+    /// How the fleet is.
+    pub fn view(&self) -> FleetView {
+        self.view.read()
+    }
+
+    /// Tells or asks the thread.
+    pub fn send(&self, order: FleetOrder) {
+        // A thread that has ended has reported the reason, and answers nothing.
+        let _ = self.orders.send(order);
+    }
+}
+
+/// The name of a Narrows that its settings do not name: that of the host, and the port of the first of its `addresses` for
+/// administrators.
+pub fn usual_node(addresses: &[String]) -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let port = addresses.iter().find_map(|address| address.rsplit_once(':')).map_or("0", |(_, port)| port);
+    format!("{}:{port}", host.trim())
+}

@@ -1,0 +1,35 @@
+//! The authorities that a server's certificate must be signed by.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::client::WantsClientCert;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
+
+/// What connects with TLS to servers whose certificates an authority in the file `path` has signed; the caller says which
+/// certificate of its own it shows.
+///
+/// # Errors
+/// If there are no authorities in the file, as a text.
+pub fn trusting(path: &Path) -> Result<ConfigBuilder<ClientConfig, WantsClientCert>, String> {
+    let roots = roots(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let config = ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots);
+    Ok(config)
+}
+
+fn roots(path: &Path) -> Result<RootCertStore, String> {
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())?;
+    let mut roots = RootCertStore::empty();
+    // A file of the system has certificates that are not understood.
+    let (added, _) = roots.add_parsable_certificates(certificates.flatten());
+    if added == 0 {
+        return Err("no certificate in it".to_owned());
+    }
+    Ok(roots)
+}

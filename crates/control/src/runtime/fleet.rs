@@ -1,0 +1,278 @@
+//! The fleet that this Narrows belongs to, as its control thread has it: what is applied, what has drifted, and what an
+//! administrator has proposed.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::time::{Duration, Instant};
+
+use super::Runtime;
+use super::load::Strictness;
+use crate::fleet::{
+    Fleet, FleetOrder, FleetVersion, FleetView, FleetWish, LocalStatus, NodeReport, Proposal, TrialWish,
+    shared,
+};
+use crate::store::{Refusal, Store};
+use crate::versions::{ConfigDocument, FleetMark, RowChange, VersionOrigin, VersionSource, changes};
+
+/// This member of a fleet.
+pub struct FleetMember {
+    thread: Fleet,
+    /// The version of the fleet that runs here, and what it holds; `None`: none, or it is not known any more.
+    applied: Option<(FleetMark, ConfigDocument)>,
+    /// What runs differently, and in which version of the own history that was found.
+    drift: RefCell<Option<(i64, Arc<Vec<RowChange>>)>>,
+    /// The status that the thread has received last, and when.
+    told: Option<(LocalStatus, Instant)>,
+    pending: Option<PendingChange>,
+    asked: Option<(Instant, Receiver<Result<Vec<NodeReport>, String>>)>,
+}
+
+/// A change that an administrator has proposed.
+struct PendingChange {
+    /// When the command arrived.
+    since: Instant,
+    /// The id of the version.
+    id: String,
+    /// The whole configuration that is wanted here, with what is this member's own.
+    document: ConfigDocument,
+    outcome: Receiver<Result<i64, String>>,
+    /// What has become of it: a version, known since a moment, or none.
+    end: Option<Result<(i64, Instant), String>>,
+}
+
+/// How far a change has come.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ChangeState {
+    /// It is not known yet.
+    Waits,
+    /// It is that version of the fleet, which runs here.
+    InForce(i64),
+    /// It is that version of the fleet, which does not run here, and why.
+    NotHere(i64, String),
+    /// It is no version.
+    Refused(String),
+}
+
+impl FleetMember {
+    /// The version of the fleet that was applied last, and what it holds.
+    pub fn applied(store: &mut Store) -> Option<(FleetMark, ConfigDocument)> {
+        let (mark, local) = store.fleet_mark().ok().flatten()?;
+        let (document, _) = store.version_document(local).ok().flatten()?;
+        Some((mark, shared(&document)))
+    }
+
+    /// The member that `thread` serves, and that runs what was `applied`.
+    pub fn new(thread: Fleet, applied: Option<(FleetMark, ConfigDocument)>) -> FleetMember {
+        FleetMember { thread, applied, drift: RefCell::default(), told: None, pending: None, asked: None }
+    }
+
+    /// Its name.
+    pub fn node(&self) -> &str {
+        self.thread.node()
+    }
+
+    /// How the fleet is.
+    pub fn view(&self) -> FleetView {
+        self.thread.view()
+    }
+
+    /// What runs differently than in the version of the fleet.
+    pub fn drift(&self, store: &Store) -> Arc<Vec<RowChange>> {
+        let Some((_, document)) = &self.applied else { return Arc::default() };
+        let version = store.version();
+        let mut known = self.drift.borrow_mut();
+        if let Some((_, drift)) = known.as_ref().filter(|(of, _)| *of == version && version > 0) {
+            return Arc::clone(drift);
+        }
+        let drift = Arc::new(changes(document, &shared(store.current())));
+        *known = Some((version, Arc::clone(&drift)));
+        drift
+    }
+
+    /// The reports of all members; `None`: they are not known yet. `since` is when they were asked for.
+    pub fn reports(&mut self, since: Instant) -> Option<Result<Vec<NodeReport>, String>> {
+        let is_ours = self.asked.as_ref().is_some_and(|(of, _)| *of == since);
+        if !is_ours {
+            let (to, answer): (Sender<_>, Receiver<_>) = channel();
+            self.thread.send(FleetOrder::Members(to));
+            self.asked = Some((since, answer));
+        }
+        let (_, answer) = self.asked.as_ref()?;
+        match answer.try_recv() {
+            Ok(reports) => Some(reports),
+            Err(TryRecvError::Empty) if since.elapsed() < LONGEST_ASKED => None,
+            Err(_) => Some(Err("the thread of the fleet is busy".to_owned())),
+        }
+    }
+}
+
+impl Runtime {
+    /// This member of a fleet; `None`: it belongs to none.
+    pub fn fleet(&self) -> Option<&FleetMember> {
+        self.fleet.as_ref()
+    }
+
+    /// The same, to be asked.
+    pub fn fleet_mut(&mut self) -> Option<&mut FleetMember> {
+        self.fleet.as_mut()
+    }
+
+    /// Makes this a member of a fleet.
+    pub fn join(&mut self, member: FleetMember) {
+        self.fleet = Some(member);
+    }
+
+    /// Tells the fleet how it is here, if that has changed. `obstacle` says why no clients can be served.
+    pub fn tell_fleet(&mut self, store: &Store, obstacle: impl FnOnce(&Runtime) -> Option<String>) {
+        let is_due = |member: &FleetMember| match &member.told {
+            Some((status, at)) => at.elapsed() >= TELL || status.local_version != store.version(),
+            None => true,
+        };
+        if !self.fleet.as_ref().is_some_and(is_due) {
+            return;
+        }
+        let not_ready = obstacle(self).unwrap_or_default();
+        let Some(member) = &mut self.fleet else { return };
+        let drift = member.drift(store).len() as u64;
+        let status = LocalStatus { local_version: store.version(), drift, not_ready };
+        if member.told.as_ref().is_none_or(|(told, _)| *told != status) {
+            member.thread.send(FleetOrder::Status(status.clone()));
+        }
+        member.told = Some((status, Instant::now()));
+    }
+
+    /// Makes a version of the fleet the configuration.
+    pub fn serve_fleet(&mut self, store: &mut Store, wish: FleetWish) {
+        let FleetWish { mark, version, done } = wish;
+        let applied = self.apply_of_fleet(store, mark, *version);
+        // A thread that has ended needs no answer.
+        let _ = done.send(applied.map_err(|refusal| refusal.to_string()));
+    }
+
+    fn apply_of_fleet(
+        &mut self,
+        store: &mut Store,
+        mark: FleetMark,
+        version: FleetVersion,
+    ) -> Result<(), Refusal> {
+        let own = self.fleet.as_ref().and_then(|member| member.pending.as_ref());
+        let own = own.filter(|pending| pending.id == version.id).map(|pending| &pending.document);
+        let whole = version.document.over(own.unwrap_or_else(|| store.current()));
+        let what = if mark.is_on_trial { ", on trial" } else { "" };
+        let FleetVersion { node, user, client, command, comment, document, .. } = version;
+        let origin = VersionOrigin {
+            user,
+            client,
+            source: VersionSource::Fleet,
+            command: format!("version {} of the fleet{what}, made on {node}: {command}", mark.version),
+            comment,
+            fleet: Some(mark),
+        };
+        self.apply(store, &whole, (&origin, Strictness::NothingLeftOut))?;
+        if let Some(member) = &mut self.fleet {
+            member.applied = Some((mark, document));
+            member.drift.take();
+        }
+        Ok(())
+    }
+
+    /// Proposes a configuration as the next version of the fleet.
+    ///
+    /// # Errors
+    /// Why it cannot be one; then nothing changes.
+    pub fn propose(
+        &mut self,
+        store: &mut Store,
+        document: &ConfigDocument,
+        (origin, trial, since): (&VersionOrigin, Option<TrialWish>, Instant),
+    ) -> Result<(), Refusal> {
+        self.examine(store, document)?;
+        let Some(member) = &mut self.fleet else {
+            return Err(Refusal::admin("this Narrows belongs to no fleet"));
+        };
+        let view = member.view();
+        if let Some(trouble) = view.trouble {
+            return Err(Refusal::admin(format!("etcd cannot be reached ({trouble}); nothing has changed")));
+        }
+        if let Some(obstacle) = view.member.obstacle(&view.seen) {
+            return Err(Refusal::admin(obstacle));
+        }
+        if trial.is_some() && view.seen.head == 0 {
+            return Err(Refusal::admin("the fleet has no version yet that members could go back to"));
+        }
+        if member.pending.as_mut().is_some_and(|pending| pending.end().is_none()) {
+            return Err(Refusal::admin("another change is on its way to the fleet"));
+        }
+        let id = format!("{:032x}", rand::random::<u128>());
+        let version = FleetVersion::new(id.clone(), member.node(), origin, document);
+        let (to, outcome) = channel();
+        let base = view.member.running.map_or(0, |mark| mark.version);
+        member.thread.send(FleetOrder::Propose(Box::new(Proposal { version, base, trial, outcome: to })));
+        let document = document.clone();
+        member.pending = Some(PendingChange { since, id, document, outcome, end: None });
+        Ok(())
+    }
+
+    /// Fails if a configuration could not be applied here, and changes nothing.
+    fn examine(&mut self, store: &mut Store, document: &ConfigDocument) -> Result<(), Refusal> {
+        store.attempt(document, |store, candidate| {
+            if let Some(warning) = candidate.left_out().next() {
+                return Err(Refusal::admin(&warning.message));
+            }
+            self.prepare(store, candidate).map(drop)
+        })
+    }
+
+    /// How far the change has come that was proposed at `since`; `None`: there is none.
+    pub fn proposed(&mut self, since: Instant) -> Option<ChangeState> {
+        let member = self.fleet.as_mut()?;
+        let view = member.view();
+        let pending = member.pending.as_mut().filter(|pending| pending.since == since)?;
+        Some(pending.state(&view))
+    }
+}
+
+impl PendingChange {
+    /// What has become of it; `None`: that is not known yet.
+    fn end(&mut self) -> Option<&Result<(i64, Instant), String>> {
+        if self.end.is_none() {
+            self.end = match self.outcome.try_recv() {
+                Ok(end) => Some(end.map(|version| (version, Instant::now()))),
+                Err(TryRecvError::Empty) => None,
+                Err(TryRecvError::Disconnected) => Some(Err("the thread of the fleet has ended".to_owned())),
+            };
+        }
+        self.end.as_ref()
+    }
+
+    fn state(&mut self, view: &FleetView) -> ChangeState {
+        let (version, at) = match self.end() {
+            None => return ChangeState::Waits,
+            Some(Err(reason)) => return ChangeState::Refused(reason.clone()),
+            Some(Ok(stored)) => *stored,
+        };
+        let member = &view.member;
+        if member.running.is_some_and(|mark| mark.version >= version && !mark.is_on_trial) {
+            return ChangeState::InForce(version);
+        }
+        match &member.refused {
+            Some(refused) if refused.version == version => {
+                ChangeState::NotHere(version, refused.reason.clone())
+            }
+            _ if at.elapsed() >= LONGEST_APPLY => {
+                ChangeState::NotHere(version, "it was not applied yet".to_owned())
+            }
+            _ => ChangeState::Waits,
+        }
+    }
+}
+
+/// How often the thread of the fleet receives how it is here.
+const TELL: Duration = Duration::from_secs(1);
+
+/// How long an administrator waits for the reports of members.
+const LONGEST_ASKED: Duration = Duration::from_secs(3);
+
+/// How long an administrator waits for a version to be applied here.
+const LONGEST_APPLY: Duration = Duration::from_secs(10);

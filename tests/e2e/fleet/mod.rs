@@ -1,0 +1,154 @@
+//! A fleet: five Narrows with one configuration in an etcd of three nodes.
+//!
+//! `NARROWS_FLEET_EVENTS` sets the number of random events (500 take half an hour), and `NARROWS_SEED` makes others.
+
+mod changes;
+mod outage;
+mod random;
+mod refusals;
+mod traffic;
+
+use std::collections::BTreeMap;
+
+use narrows_testkit::{
+    Conversation, EtcdCluster, FakeMysql, Monitor, Move, Narrows, NarrowsConfig, RawClient, wait_until,
+};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_narrows");
+
+/// An etcd, a server, and Narrows in front of it that have one configuration.
+struct Fleet {
+    members: Vec<Narrows>,
+    etcd: EtcdCluster,
+    _server: FakeMysql,
+}
+
+impl Fleet {
+    /// A fleet of so many members, whose first version is made; `None`: etcd is not installed.
+    fn start(members: usize) -> Option<Fleet> {
+        if !EtcdCluster::is_there() {
+            eprintln!("etcd is not installed: scripts/setup.sh etcd");
+            return None;
+        }
+        let etcd = EtcdCluster::start();
+        let server = FakeMysql::start(Conversation::new().on("SELECT 1", &[Move::rows("1", &["1"])]));
+        let config = NarrowsConfig::in_front_of(server.port());
+        let start = |number: usize| {
+            let addresses: Vec<String> = etcd.endpoints().iter().map(|it| format!("\"{it}\"")).collect();
+            let fleet =
+                format!("fleet = {{ endpoints = ({}) node = \"n{number}\" }}\n", addresses.join(", "));
+            let text = |interfaces: &str, admin: &str| format!("{fleet}{}", config.text(interfaces, admin));
+            Narrows::start_with(BINARY, Monitor::Off, text)
+        };
+        let mut fleet = Fleet { members: (0..members).map(start).collect(), etcd, _server: server };
+        fleet.wait_until_etcd_is_known();
+        change_surely(&mut fleet.members[0].admin(), "first");
+        fleet.wait_until_all_run("first");
+        Some(fleet)
+    }
+
+    fn admin(&self, member: usize) -> RawClient {
+        self.members[member].admin()
+    }
+
+    fn wait_until_etcd_is_known(&mut self) {
+        for member in &self.members {
+            let mut admin = member.admin();
+            wait_until("a member has reached etcd", || etcd_trouble(&mut admin).is_none());
+        }
+    }
+
+    /// Waits until all members run the version with that tag.
+    fn wait_until_all_run(&self, tag: &str) {
+        for member in &self.members {
+            let mut admin = member.admin();
+            wait_until(&format!("all run {tag}"), || tags(&mut admin) == [tag, tag, tag, tag]);
+        }
+    }
+
+    /// What each member says of itself, by name: version, state, drift, refusal.
+    fn shown(&self, asked: usize) -> BTreeMap<String, [String; 4]> {
+        let rows = self.admin(asked).query("SHOW NARROWS FLEET").text_rows();
+        let text = |cell: &Option<String>| cell.clone().unwrap_or_default();
+        let row = |row: &Vec<Option<String>>| (text(&row[0]), [1, 3, 4, 5].map(|column| text(&row[column])));
+        rows.iter().map(row).collect()
+    }
+}
+
+/// Why a member does not reach etcd; `None`: it does.
+fn etcd_trouble(admin: &mut RawClient) -> Option<String> {
+    let rows = admin.query("SHOW NARROWS FLEET").text_rows();
+    let own = rows.iter().find_map(|row| row[9].clone()).unwrap_or("it has not reported yet".to_owned());
+    (!own.starts_with("http://") || own.contains(": ")).then_some(own)
+}
+
+/// Edits memory so that the whole configuration carries a tag.
+fn edit(admin: &mut RawClient, tag: &str) {
+    for statement in [
+        "DELETE FROM mysql_query_rules".to_owned(),
+        format!(
+            "INSERT INTO mysql_query_rules (rule_id, active, match_digest, destination_hostgroup, apply, comment) VALUES (1, 1, '^SELECT', 0, 1, '{tag}')"
+        ),
+        format!("UPDATE mysql_servers SET comment = '{tag}'"),
+        format!("UPDATE mysql_users SET comment = '{tag}'"),
+        format!("SET mysql-monitor_username = '{tag}'"),
+    ] {
+        admin.query(&statement).ok().expect(&statement);
+    }
+}
+
+/// The tags of the parts of what runs, at one moment: all the same, unless it is a mixture.
+fn tags(admin: &mut RawClient) -> [String; 4] {
+    let statement = "SELECT (SELECT group_concat(comment) FROM runtime_mysql_query_rules), \
+         (SELECT group_concat(comment) FROM runtime_mysql_servers), \
+         (SELECT group_concat(DISTINCT comment) FROM runtime_mysql_users), \
+         (SELECT variable_value FROM runtime_global_variables WHERE variable_name = 'mysql-monitor_username')";
+    let rows = admin.query(statement).text_rows();
+    let cell = |column: usize| rows.first().and_then(|row| row[column].clone()).unwrap_or_default();
+    [0, 1, 2, 3].map(cell)
+}
+
+/// Makes a plan of what is in memory; returns its token.
+fn plan(admin: &mut RawClient) -> String {
+    let rows = admin.query("NARROWS PLAN").text_rows();
+    rows[0][1].clone().expect("a token")
+}
+
+/// Changes the configuration on one member, for the whole fleet.
+fn change(admin: &mut RawClient, tag: &str) -> Result<(), String> {
+    edit(admin, tag);
+    let token = plan(admin);
+    apply(admin, &format!("NARROWS APPLY PLAN '{token}' COMMENT '{tag}'"))
+}
+
+/// The same while etcd may be slow: a change that was not made is tried again.
+fn change_surely(admin: &mut RawClient, tag: &str) {
+    wait_until(&format!("the change {tag} is made"), || match change(admin, tag) {
+        Ok(()) => true,
+        Err(reason) if reason.contains("etcd cannot be reached") || reason.contains("is the newest") => false,
+        Err(reason) => panic!("{tag}: {reason}"),
+    });
+}
+
+fn apply(admin: &mut RawClient, statement: &str) -> Result<(), String> {
+    let answer = admin.query(statement);
+    match answer.error() {
+        Some(error) => Err(error.message),
+        None => Ok(()),
+    }
+}
+
+fn texts(rows: Vec<Vec<Option<String>>>) -> Vec<Vec<String>> {
+    rows.into_iter().map(|row| row.into_iter().map(Option::unwrap_or_default).collect()).collect()
+}
+
+/// The figure of a metric.
+fn metric(admin: &mut RawClient, name: &str) -> Option<String> {
+    let text = admin.query("SHOW PROMETHEUS METRICS").cell()?;
+    text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned()))
+}
+
+/// How many random events there are.
+fn events() -> u64 {
+    std::env::var("NARROWS_FLEET_EVENTS").map_or(25, |text| text.parse().expect("a number"))
+}
