@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WHOLE = ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE", "docs", "examples"]
+WHOLE = ["README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE", "docs", "examples", "packaging/helm"]
 # About the sources.
 NOT_COPIED = ["docs/design", "docs/how-to-add.md", "docs/releasing.md", "docs/book.css", "docs/benchmarks/history.csv"]
 LINK = re.compile(r"!?\[([^\]]*)\]\(([^()\s]+)\)")

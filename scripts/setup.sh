@@ -6,7 +6,7 @@
 #   etcd     etcd, for tests of fleets
 #   load     sysbench and HAProxy, for the demo and the benches; valgrind, which counts instructions
 #   metrics  Prometheus, with promtool
-#   drivers  the drivers that tests connect with, into target/drivers
+#   drivers  the drivers that tests connect with, into target/drivers, and Helm and schemas for manifests, into target/manifests
 #   compat   what the suites of make compat need that drivers does not install
 #   mysql9   MySQL 9 of Debian sid, into /opt/mysql9
 #   deb      what the Debian package is made and checked with

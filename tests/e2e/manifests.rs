@@ -1,12 +1,22 @@
-//! The manifests in `examples/kubernetes` and `examples/compose` are valid, and the configurations in them can be started.
+//! The manifests in `examples/kubernetes` and `examples/compose` and the Helm chart are valid, and the configurations in them can be
+//! started.
 //!
-//! `NARROWS_SKIP_DRIVERS=1` skips them too: what reads the schemas comes from PyPI.
+//! `NARROWS_SKIP_DRIVERS=1` skips them too: what reads the schemas comes from PyPI, and Helm from the Go module proxy.
 
 use std::path::Path;
 use std::process::Command;
 
 #[test]
 fn manifests_are_valid_and_fit_the_image() {
+    passes("check.py");
+}
+
+#[test]
+fn the_chart_makes_valid_manifests_and_refuses_wrong_values() {
+    passes("chart.py");
+}
+
+fn passes(script: &str) {
     if std::env::var("NARROWS_SKIP_DRIVERS").as_deref() == Ok("1") {
         eprintln!("the manifests are skipped: NARROWS_SKIP_DRIVERS=1");
         return;
@@ -14,7 +24,7 @@ fn manifests_are_valid_and_fit_the_image() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let python = root.join("target/manifests/bin/python");
     let output = Command::new(&python)
-        .arg(root.join("tests/manifests/check.py"))
+        .arg(root.join("tests/manifests").join(script))
         .arg(env!("CARGO_BIN_EXE_narrows"))
         .output()
         .unwrap_or_else(|error| {

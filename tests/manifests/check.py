@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check.py NARROWS: checks what is in examples/kubernetes and examples/compose.
+"""check.py NARROWS: checks what is in examples/kubernetes and examples/compose. The chart has chart.py.
 
 Manifests are compared with the schemas of Kubernetes, the compose file with that of the Compose specification; then with each
 other and with the image: ports, files, the user, commands of probes. The configurations in them pass `narrows check --strict`.
@@ -57,7 +57,7 @@ def kubernetes(file, narrows, image):
     for kind in ["Deployment", "PodDisruptionBudget"]:
         expect(found[kind]["spec"]["selector"]["matchLabels"].items() <= labels.items(), f"{kind} selects other pods")
     expect(found["Service"]["spec"]["selector"].items() <= labels.items(), "the service selects other pods")
-    expect(found["PodDisruptionBudget"]["spec"]["minAvailable"] < found["Deployment"]["spec"]["replicas"], "no pod may be evicted")
+    expect(found["PodDisruptionBudget"]["spec"]["maxUnavailable"] > 0, "no pod may be evicted")
     (container,) = pod["containers"]
     is_restricted(pod, container, image)
     expect(container["image"] == image["tag"], f"the image is {container['image']}")
@@ -70,10 +70,18 @@ def kubernetes(file, narrows, image):
     check(narrows, texts, start)
     for secret in found["ConfigMap"]["data"].values():
         expect("password =" not in secret and "credentials =" not in secret, "a password outside of the Secret")
+    probes_are_right(narrows, container)
+    ends_in_time(pod, container, texts[start])
+
+
+def probes_are_right(narrows, container):
     for probe in ["startupProbe", "readinessProbe", "livenessProbe"]:
         can_be_run(narrows, container[probe]["exec"]["command"])
     expect("--admin" in container["livenessProbe"]["exec"]["command"], "a pod with too many clients is killed")
-    drains = int(texts[start].split("drain_timeout = ")[1].split()[0])
+
+
+def ends_in_time(pod, container, configuration):
+    drains = int(configuration.split("drain_timeout = ")[1].split()[0])
     waits = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     expect(pod["terminationGracePeriodSeconds"] >= waits + drains + 5, "it is killed before clients have left")
 
@@ -154,4 +162,5 @@ def expect(holds, message):
         sys.exit(f"manifests: {message}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -222,6 +222,11 @@ impl Network {
 /// The files that pages write by their own commands, and the links of the scene.
 const REQUESTED: &[&str] = &[
     "wanted.toml",
+    "admin.cnf",
+    "monitor.cnf",
+    "users.cnf",
+    "narrows.cnf",
+    "rules.toml",
     "plan.json",
     "target",
     "examples",
