@@ -25,8 +25,11 @@ pub struct FleetMember {
     /// The status that the thread has received last, and when.
     told: Option<(LocalStatus, Instant)>,
     pending: Option<PendingChange>,
-    asked: Option<(Instant, Receiver<Result<Vec<NodeReport>, String>>)>,
+    asked: Option<(Instant, Receiver<Reports>)>,
 }
+
+/// The reports of all members, or why there are none.
+type Reports = Result<Vec<NodeReport>, String>;
 
 /// A change that an administrator has proposed.
 struct PendingChange {
