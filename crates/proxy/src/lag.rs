@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// How far behind a server may be and still get a statement: the hints `max_lag_ms` and `min_epoch_ms`.
+/// How far a server may lag and still get a statement: the hints `max_lag_ms` and `min_epoch_ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LagLimit {
     /// By the last check, its lag is at most this many milliseconds.

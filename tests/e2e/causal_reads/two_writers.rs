@@ -1,4 +1,4 @@
-//! A writer hostgroup with two servers, of which one is behind the other: that is no loss.
+//! A writer hostgroup with two servers, of which one lags: that is no loss.
 
 use super::{Servers, on_each, read, run, split, write};
 use crate::support::start;

@@ -14,6 +14,7 @@ use crate::admin::statement::{Statement, names};
 use crate::command::direction;
 use crate::schema::{self, Database, Layer, Module};
 use crate::store::{Answer, Role, Store, key_of_row};
+use crate::versions::is_secret_variable;
 
 /// What remains to be logged about administrators, and how much has been logged.
 #[derive(Debug)]
@@ -248,7 +249,7 @@ fn changes(before: &Contents, after: &Contents) -> String {
 
 fn value_change(name: &str, before: &[Value], after: &[Value]) -> String {
     // Anyone who reads the log would see both values.
-    if name.contains("password") || name.contains("credentials") {
+    if is_secret_variable(name) {
         return format!("{name}: another one");
     }
     let text = |value: &[Value]| match value.first() {

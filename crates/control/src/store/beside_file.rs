@@ -7,10 +7,10 @@ use rusqlite::types::Value;
 
 use super::Store;
 use super::answer::Refusal;
-use super::config_file::merge;
+use super::config_file::{has_rows, merge, section_of};
 use super::variables::in_memory;
-use crate::config::tree::{self, Document};
-use crate::config::{parse, tables};
+use crate::config::parse;
+use crate::config::tree::Document;
 use crate::schema;
 use crate::schema::{MODULES, Module};
 use crate::variables::Variable;
@@ -93,14 +93,7 @@ fn of_tables(
 ) -> rusqlite::Result<Vec<(String, String)>> {
     let mut found = Vec::new();
     for table in module.tables() {
-        let stored = tables::SECTIONS_STORED_ONLY.iter().find(|(_, of)| of == table);
-        let section = stored.map_or(*table, |(section, _)| *section);
-        // An empty section means that the file leaves the rows to the admin interface.
-        let has_rows = |entry: &tree::Entry| match &entry.node.value {
-            tree::NodeValue::List(rows) => entry.name == section && !rows.is_empty(),
-            _ => false,
-        };
-        if !document.root.iter().any(has_rows) {
+        if !has_rows(document, table) {
             continue;
         }
         let only_in_file = only_in(connection, table, "main", "disk")?;
@@ -114,7 +107,7 @@ fn of_tables(
             })
             .collect();
         if !sides.is_empty() {
-            found.push((section.to_owned(), sides.join(", ")));
+            found.push((section_of(table).to_owned(), sides.join(", ")));
         }
     }
     Ok(found)

@@ -102,6 +102,22 @@ pub(super) fn merge(
     Ok(merged)
 }
 
+/// Whether a file has rows of a table. An empty section means that it leaves them to the administrators.
+pub(super) fn has_rows(document: &Document, table: &str) -> bool {
+    let section = section_of(table);
+    let is_of_table = |entry: &Entry| match &entry.node.value {
+        tree::NodeValue::List(rows) => entry.name == section && !rows.is_empty(),
+        _ => false,
+    };
+    document.root.iter().any(is_of_table)
+}
+
+/// The name that a table has in a file.
+pub(super) fn section_of(table: &str) -> &str {
+    let stored = tables::SECTIONS_STORED_ONLY.iter().find(|(_, of)| *of == table);
+    stored.map_or(table, |(section, _)| *section)
+}
+
 /// All modules except the whitelists, which ProxySQL's `LOAD ... FROM CONFIG` does not support; a start reads them too.
 pub(super) fn merge_all(connection: &Connection, document: &Document) -> rusqlite::Result<Merged> {
     merge(connection, document, &MODULES)

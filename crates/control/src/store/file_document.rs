@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use super::Store;
-use super::config_file::merge_all;
+use super::config_file::{has_rows, merge_all};
 use super::open::{OpenError, Place};
 use super::owned::name_of;
-use crate::config::tree::{Document as FileTree, Entry, NodeValue};
-use crate::config::{parse, tables};
+use crate::config::parse;
 use crate::config_file;
 use crate::schema::{Database, MODULES, Module};
 use crate::versions::ConfigDocument;
@@ -48,15 +47,4 @@ impl Store {
         }
         Ok(part)
     }
-}
-
-/// Whether a file has rows of a table.
-fn has_rows(tree: &FileTree, table: &str) -> bool {
-    let stored = tables::SECTIONS_STORED_ONLY.iter().find(|(_, of)| *of == table);
-    let section = stored.map_or(table, |(section, _)| *section);
-    let is_of_table = |entry: &Entry| match &entry.node.value {
-        NodeValue::List(rows) => entry.name == section && !rows.is_empty(),
-        _ => false,
-    };
-    tree.root.iter().any(is_of_table)
 }

@@ -157,7 +157,8 @@ fn shown(table: &str, column: &str, cell: &Value) -> Option<String> {
     Some(if is_secret { SECRET.to_owned() } else { text })
 }
 
-fn is_secret_variable(name: &str) -> bool {
+/// Whether the value of a variable is not shown.
+pub fn is_secret_variable(name: &str) -> bool {
     name.contains("password") || name.contains("credentials")
 }
 

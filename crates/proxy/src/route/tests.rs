@@ -9,18 +9,10 @@ use crate::snapshot::{ReplicationHostgroupRow, Rows, RuleRow, UserRow};
 
 fn user(default_hostgroup: i32) -> UserRow {
     UserRow {
-        username: "app".to_owned(),
-        password: String::new(),
-        active: true,
-        use_ssl: false,
         default_hostgroup: HostgroupId(default_hostgroup),
         default_schema: "shop".to_owned(),
-        schema_locked: false,
-        transaction_persistent: true,
-        fast_forward: false,
         max_connections: 10,
-        attributes: String::new(),
-        comment: String::new(),
+        ..crate::rows::user("app", "")
     }
 }
 

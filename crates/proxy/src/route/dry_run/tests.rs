@@ -4,7 +4,7 @@ use narrows_sql::Scratch;
 use narrows_wire::Status;
 
 use super::*;
-use crate::rows::server;
+use crate::rows::{server, user};
 use crate::rules::{Activity, OwnedClient};
 use crate::snapshot::{FastRoutingRow, ReplicationHostgroupRow, Rows, RuleRow, Snapshot, UserRow};
 use crate::state::SessionState;
@@ -70,20 +70,7 @@ fn random_rule(rule_id: i64) -> RuleRow {
 
 /// A writer (0) with readers (1), and two others.
 fn rows(rules: Vec<RuleRow>) -> Rows {
-    let user = UserRow {
-        username: "app".to_owned(),
-        password: String::new(),
-        active: true,
-        use_ssl: false,
-        default_hostgroup: HostgroupId(0),
-        default_schema: "shop".to_owned(),
-        schema_locked: false,
-        transaction_persistent: true,
-        fast_forward: false,
-        max_connections: 10,
-        attributes: String::new(),
-        comment: String::new(),
-    };
+    let user = UserRow { default_schema: "shop".to_owned(), max_connections: 10, ..user("app", "") };
     let mut rows = Rows {
         servers: (0..4).map(|hostgroup| server(hostgroup, "server", 3306)).collect(),
         users: vec![user],

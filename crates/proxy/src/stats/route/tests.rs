@@ -1,7 +1,7 @@
 //! Routes of statements in a configuration of two hostgroups.
 
 use super::*;
-use crate::rows::server;
+use crate::rows::{server, user};
 use crate::rules::{Activity, OwnedClient};
 use crate::snapshot::{Rows, ServerStatus, UserRow};
 use crate::stats::{ServerFailure, ServerTiming, Tally};
@@ -16,20 +16,7 @@ fn snapshot(change: impl FnOnce(&mut Rows)) -> Snapshot {
         destination_hostgroup: Some(HostgroupId(hostgroup)),
         ..RuleRow::default()
     };
-    let user = UserRow {
-        username: "app".to_owned(),
-        password: String::new(),
-        active: true,
-        use_ssl: false,
-        default_hostgroup: HostgroupId(0),
-        default_schema: "shop".to_owned(),
-        schema_locked: false,
-        transaction_persistent: true,
-        fast_forward: false,
-        max_connections: 10,
-        attributes: String::new(),
-        comment: String::new(),
-    };
+    let user = UserRow { default_schema: "shop".to_owned(), max_connections: 10, ..user("app", "") };
     let mut rows = Rows {
         servers: vec![server(0, "writer", 3306), server(1, "one", 3306), server(1, "two", 3306)],
         users: vec![user],
