@@ -13,10 +13,9 @@ use narrows_control::monitor::placement::Known;
 use narrows_control::runtime::{Begun, End, Keep, Process, as_known};
 use narrows_control::store::{Frozen, Store};
 use narrows_control::variables::Values;
-use narrows_control::{query_log, tls};
+use narrows_control::{audit_log, query_log, tls};
 use narrows_proxy::hot_restart::slot_table;
-use narrows_proxy::query_log::QueryLog;
-use narrows_proxy::server::{ClientReceiver, DataPlane, Listening};
+use narrows_proxy::server::{ClientReceiver, DataPlane, Listening, RecordLogs};
 use narrows_proxy::snapshot::Rows;
 use narrows_proxy::sockets::{Own, Sockets};
 use narrows_proxy::stats::bound_what_is_kept;
@@ -162,18 +161,20 @@ impl Server<'_> {
         let _entered = runtime.enter();
         // Set up before anything is served, so that no signal is missed.
         let signals = Signals::take().context("handling signals")?;
-        let query_log = query_log::start(&self.launch.datadir).context("starting the query log")?;
+        let logs = RecordLogs {
+            queries: query_log::start(&self.launch.datadir).context("starting the query log")?,
+            audit: audit_log::start(&self.launch.datadir).context("starting the audit log")?,
+        };
         let is_cold = frozen.is_none();
         let serving = match frozen {
-            None => self.begin_cold()?,
-            Some(frozen) => match runtime.block_on(self.begin_ready(&frozen, &query_log, &signals))? {
+            None => self.begin_cold(&logs)?,
+            Some(frozen) => match runtime.block_on(self.begin_ready(&frozen, &logs, &signals))? {
                 Some(serving) => serving,
                 None => return Ok(End::Now),
             },
         };
-        let Serving { store, mut plane, rows, known, holds } = serving;
-        plane.log_queries_to(query_log.clone());
-        let finishing = query_log.clone();
+        let Serving { store, plane, rows, known, holds } = serving;
+        let finishing = logs.clone();
         self.heart.follow(Some(plane.pulse()));
         warn_of_few_files(rows.variables.max_connections);
         let (interfaces, workers) = (plane.addresses().join(", "), plane.workers());
@@ -190,7 +191,7 @@ impl Server<'_> {
                 keep: self.keep(),
                 datadir: self.launch.datadir.clone(),
                 job_starter: Some(THIS_PROGRAM.into()),
-                query_log,
+                logs,
                 on_pulse: Box::new(move |pulse| heart.follow(pulse)),
                 set_log_levels: Box::new(move |levels| log.set_levels(levels)),
             },
@@ -227,14 +228,14 @@ impl Server<'_> {
     }
 
     /// Reads the databases, and serves.
-    fn begin_cold(&self) -> anyhow::Result<Serving> {
+    fn begin_cold(&self, logs: &RecordLogs) -> anyhow::Result<Serving> {
         let store = Store::open(self.launch.opening())?;
         store.remarks().iter().for_each(|remark| warn!("{remark}"));
         let mut rows = store.rows();
         rows.tls = self.keys(store.variables(), &rows)?;
         let known = Known::default();
         let as_known = as_known(&rows, store.variables(), &known, self.launch.monitoring());
-        let plane = DataPlane::start_with(as_known, self.sockets(), Listening::On)?;
+        let plane = DataPlane::start_with(as_known, self.sockets(), Listening::On, Some(logs.clone()))?;
         Ok(Serving { store, plane, rows, known, holds: Holds::default() })
     }
 
@@ -243,20 +244,20 @@ impl Server<'_> {
     async fn begin_ready(
         &mut self,
         frozen: &Frozen,
-        query_log: &QueryLog,
+        logs: &RecordLogs,
         signals: &Signals,
     ) -> anyhow::Result<Option<Serving>> {
         let mut rows = frozen.rows().clone();
         rows.tls = self.keys(frozen.variables(), &rows)?;
         let (known, mut holds) = (frozen.known().clone(), frozen.holds().clone());
         let as_known = as_known(&rows, frozen.variables(), &known, self.launch.monitoring());
-        let mut plane = DataPlane::start_with(as_known, self.sockets(), Listening::Paused)?;
+        let mut plane =
+            DataPlane::start_with(as_known, self.sockets(), Listening::Paused, Some(logs.clone()))?;
         self.tell(&ToSupervisor::Ready);
         // Without its supervisor, a waiting process is of no use.
         if self.heard(signals, |message| matches!(message, ToWorker::Serve(_))).await != Heard::Message {
             return Ok(None);
         }
-        plane.log_queries_to(query_log.clone());
         // Before the first client.
         holds.put_into_force(&plane.observer());
         let transfers = self.begin_transfers(&plane.receiver());

@@ -150,9 +150,12 @@ impl Reached {
     fn apply(&self, token: &str, comment: &str) -> anyhow::Result<String> {
         let comment = comment.replace('\'', "''");
         let apply = format!("NARROWS APPLY PLAN '{token}' COMMENT '{comment}'");
-        let history = self.ask(&[apply, "SHOW NARROWS CHANGES".to_owned()])?;
+        let warnings = self.ask(&[apply, "SHOW WARNINGS".to_owned()])?;
+        let warnings = warnings.rows.iter().filter_map(|row| row.get(2).cloned().flatten());
+        let warnings: String = warnings.map(|message| format!("Warning: {message}\n")).collect();
+        let history = self.ask(&["SHOW NARROWS CHANGES".to_owned()])?;
         let newest = history.rows.first().and_then(|row| row.first().cloned().flatten());
-        Ok(format!("version {} is in force\n", newest.unwrap_or_default()))
+        Ok(format!("{warnings}version {} is in force\n", newest.unwrap_or_default()))
     }
 
     /// Runs statements one after another; returns the answer to the last one.

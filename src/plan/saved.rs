@@ -21,9 +21,9 @@ impl Saved {
     /// Reads a configuration file.
     ///
     /// # Errors
-    /// A file that cannot be started with.
+    /// A file that cannot be started with, or has names that Narrows does not have.
     pub fn of_configuration(path: &Path) -> anyhow::Result<Saved> {
-        match Store::document_of_file(path) {
+        match Store::document_to_plan(path) {
             Ok(document) => {
                 Ok(Saved { configuration: serde_json::from_slice(&document.to_json())?, token: None })
             }

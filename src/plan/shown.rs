@@ -60,12 +60,12 @@ pub fn text(plan: &Table) -> String {
             _ => writeln!(text, "{title}"),
         }
         .expect("writing to a String cannot fail");
-        let mut last = (String::new(), String::new());
+        let mut last = None;
         for row in rows {
             // One line for a row, and one for each of its columns.
-            let this = (cell(row, 1).to_owned(), cell(row, 2).to_owned());
+            let this = Some(head(part, row));
             if this != last {
-                let _ = writeln!(text, "{}", head(part, row));
+                let _ = writeln!(text, "{}", this.as_deref().unwrap_or_default());
                 last = this;
             }
             if let Some(line) = detail(part, row) {

@@ -2,6 +2,7 @@
 
 mod admin;
 mod advisories;
+mod audit_log;
 mod auth;
 mod autocommit;
 mod bad_input;

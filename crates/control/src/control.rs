@@ -58,8 +58,9 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     let Beginning { mut store, begun, monitoring, fleet, process } = beginning;
     let (messages, mailbox) = channel();
     let messages_of_switchover: Sender<Message> = messages.clone();
-    let listeners =
-        AdminListeners::begin(&store, begun.rows.tls.clone(), Arc::clone(&begun.sockets), messages.clone())?;
+    let (tls, sockets) = (begun.rows.tls.clone(), Arc::clone(&begun.sockets));
+    let audit = Audit::new(begun.logs.audit.clone());
+    let listeners = AdminListeners::begin(&store, tls, sockets, begun.logs.audit.clone(), messages.clone())?;
     let addresses = listeners.addresses().to_vec();
     let http =
         HttpListeners::begin(&store, begun.rows.tls.clone(), Arc::clone(&begun.sockets), messages.clone())?;
@@ -90,7 +91,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
         readers,
         history: History::default(),
         events: EventSync::default(),
-        audit: Audit::default(),
+        audit,
     };
     std::thread::Builder::new().name("control".to_owned()).spawn(move || control.run(&mailbox))?;
     Ok(Handle { messages, addresses })
@@ -171,7 +172,7 @@ impl Control {
     }
 
     fn carry_out(&mut self, caller: &Caller, statement: &Statement<'_>, since: Instant) -> Reply {
-        let before = audit::before(&self.store, caller, statement);
+        let before = self.audit.before(&mut self.store, caller, statement);
         self.runtime.count_before_reset(statement.sql);
         let mut parts = Parts {
             store: &mut self.store,
@@ -180,7 +181,7 @@ impl Control {
             process: &self.process,
         };
         let reply = command::answer(&mut parts, caller, statement, since);
-        self.audit.after(&self.store, caller, statement, before, &reply);
+        self.audit.after(&mut self.store, caller, statement, before, &reply);
         reply
     }
 

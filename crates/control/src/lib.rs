@@ -1,6 +1,7 @@
 //! The control plane: configuration in, snapshots for the data plane out.
 
 pub mod admin;
+pub mod audit_log;
 pub mod calendar;
 pub mod command;
 pub mod config;
@@ -15,6 +16,7 @@ pub mod http;
 pub mod http_client;
 pub mod json_schema;
 pub mod listeners;
+pub mod log_output;
 pub mod monitor;
 pub mod query_log;
 pub mod runtime;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::net::TcpListener;
 
 use narrows_proxy::rt::{BoundListener, JoinHandle, Listener, spawn_local};
 use narrows_proxy::sockets::Sockets;
@@ -38,6 +39,19 @@ impl Interfaces {
             interfaces.wanted.push(interface);
         }
         (interfaces, remarks)
+    }
+}
+
+impl Interfaces {
+    /// Why those of `wanted` that are not among `current` cannot be listened on. They are bound for a moment; Unix sockets,
+    /// which another program may have, are not.
+    pub fn obstacles(wanted: &[String], current: &[String], variable: &str) -> Vec<String> {
+        let new = wanted.iter().filter(|interface| !current.contains(interface) && !interface.contains('/'));
+        let obstacle = |interface: &String| {
+            let error = TcpListener::bind(interface).err()?;
+            Some(format!("cannot listen on {interface} ({variable}): {error}"))
+        };
+        new.filter_map(obstacle).collect()
     }
 }
 

@@ -3,6 +3,7 @@
 //! Configuration enters only as an `Arc<Snapshot>` through a worker's mailbox; this crate uses no file, no SQLite and
 //! no admin table.
 
+pub mod audit;
 pub mod backend;
 pub mod buffer;
 pub mod cache;
@@ -15,6 +16,7 @@ pub mod hostgroup;
 pub mod hot_restart;
 pub mod lag;
 pub mod log_limit;
+pub mod log_target;
 pub mod mirror;
 pub mod outbox;
 pub mod packets;

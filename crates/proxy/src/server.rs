@@ -6,12 +6,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::audit::AuditLog;
 use crate::event_loop::{self, Event, Workers};
 use crate::hostgroup::Demand;
 use crate::hot_restart::{Loss, ReceivedClient, slot_table};
 use crate::query_log::{QueryLog, Settings};
 use crate::rt::{self, BoundListener, MailboxSender};
-use crate::snapshot::{CompileError, Rows, Snapshot};
+use crate::snapshot::{CompileError, Rows, Snapshot, Variables};
 use crate::sockets::{Own, Sockets};
 use crate::stats::{Observer, wait};
 use crate::stream::DetachedStream;
@@ -27,7 +28,36 @@ pub struct DataPlane {
     interfaces: Vec<String>,
     addresses: Vec<String>,
     listening: Listening,
-    query_log: Option<QueryLog>,
+    logs: Option<RecordLogs>,
+}
+
+/// The logs of what happens to statements and clients.
+#[derive(Debug, Clone)]
+pub struct RecordLogs {
+    /// The statements.
+    pub queries: QueryLog,
+    /// Who comes and leaves, and what administrators do.
+    pub audit: AuditLog,
+}
+
+impl RecordLogs {
+    /// Continues both as the variables say.
+    fn configure(&self, variables: &Variables) {
+        self.queries.configure(Settings::of(variables));
+        self.audit.configure(variables);
+    }
+
+    /// Continues both in new files.
+    pub fn rotate(&self) {
+        self.queries.rotate();
+        self.audit.rotate();
+    }
+
+    /// Waits until everything that is there is written, but not longer than `limit` for each of them.
+    pub fn finish(&self, limit: Duration) {
+        self.queries.finish(limit);
+        self.audit.finish(limit);
+    }
 }
 
 /// Whether clients are accepted.
@@ -104,11 +134,11 @@ impl DataPlane {
     /// # Errors
     /// See [`StartError`]; nothing is left running.
     pub fn start(rows: Rows) -> Result<DataPlane, StartError> {
-        DataPlane::start_with(rows, Arc::new(Own), Listening::On)
+        DataPlane::start_with(rows, Arc::new(Own), Listening::On, None)
     }
 
-    /// The same with listening sockets from `sockets`; with [`Listening::Paused`] none is requested before
-    /// [`DataPlane::resume`].
+    /// The same with listening sockets from `sockets`, and with `logs`; with [`Listening::Paused`] no socket is requested
+    /// before [`DataPlane::resume`].
     ///
     /// # Errors
     /// See [`StartError`]; nothing is left running.
@@ -116,6 +146,7 @@ impl DataPlane {
         rows: Rows,
         sockets: Arc<dyn Sockets>,
         listening: Listening,
+        logs: Option<RecordLogs>,
     ) -> Result<DataPlane, StartError> {
         let workers = match rows.variables.threads {
             0 => std::thread::available_parallelism().map_or(1, usize::from),
@@ -131,6 +162,12 @@ impl DataPlane {
         note_ports(&addresses);
 
         let (workers, mailboxes) = Workers::new(workers);
+        // Before the first client.
+        if let Some(logs) = &logs {
+            workers.send_all(|| Event::LogTo(logs.queries.queue()));
+            workers.peers().audit_to(logs.audit.clone());
+            logs.configure(&snapshot.variables);
+        }
         let shares = shares(listeners, workers.count());
         let mut threads = Vec::with_capacity(workers.count());
         for (index, (mailbox, share)) in mailboxes.into_iter().zip(shares).enumerate() {
@@ -144,8 +181,7 @@ impl DataPlane {
             let thread = std::thread::Builder::new().name(format!("worker-{index}")).spawn(run);
             threads.push(thread.map_err(StartError::Thread)?);
         }
-        let query_log = None;
-        Ok(DataPlane { workers, threads, snapshot, sockets, interfaces, addresses, listening, query_log })
+        Ok(DataPlane { workers, threads, snapshot, sockets, interfaces, addresses, listening, logs })
     }
 
     /// The listening addresses.
@@ -231,7 +267,7 @@ impl DataPlane {
     pub fn put_into_force(&mut self, snapshot: Arc<Snapshot>) {
         self.workers.publish(&snapshot);
         self.snapshot = snapshot;
-        self.configure_log();
+        self.logs.iter().for_each(|logs| logs.configure(&self.snapshot.variables));
     }
 
     /// Makes shunned servers be tried again, as requested by an operator.
@@ -249,29 +285,9 @@ impl DataPlane {
         self.snapshot = snapshot;
     }
 
-    /// Sends what rules log to `log` from now on.
-    pub fn log_queries_to(&mut self, log: QueryLog) {
-        self.workers.send_all(|| Event::LogTo(log.queue()));
-        self.query_log = Some(log);
-        self.configure_log();
-    }
-
     /// Sends there which writer hostgroups are doubtful, because of what happened to statements.
     pub fn raise_alarms_at(&self, monitor: MailboxSender<Arc<Demand>>) {
         self.snapshot.alarm.connect(monitor);
-    }
-
-    /// Continues the log in a new file.
-    pub fn rotate_log(&self) {
-        if let Some(log) = &self.query_log {
-            log.rotate();
-        }
-    }
-
-    fn configure_log(&self) {
-        if let Some(log) = &self.query_log {
-            log.configure(Settings::of(&self.snapshot.variables));
-        }
     }
 
     /// The handle that passes clients of a dead process to the workers.

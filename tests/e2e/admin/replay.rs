@@ -222,6 +222,7 @@ const OWN_VARIABLES: &[&str] = &[
     "mysql-eventslog_buffer_history_size",
     "mysql-eventslog_buffer_max_query_length",
     "mysql-eventslog_line_format",
+    "mysql-auditlog_output",
     "mysql-eventslog_output",
     "mysql-eventslog_rate_limit",
     "mysql-eventslog_rotate_interval",

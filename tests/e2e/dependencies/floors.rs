@@ -11,9 +11,19 @@ use super::sources::Source;
 type Floors = &'static [&'static [&'static str]];
 
 const CONTROL: Floors = &[
-    &["calendar", "effect", "files", "holds", "http_client", "listeners", "scheduler", "urgency"],
+    &[
+        "calendar",
+        "effect",
+        "files",
+        "holds",
+        "http_client",
+        "listeners",
+        "log_output",
+        "scheduler",
+        "urgency",
+    ],
     &["traces"],
-    &["config", "query_log", "schema"],
+    &["audit_log", "config", "query_log", "schema"],
     &["monitor"],
     &["switchover", "variables"],
     &["tls", "versions", "without_effect"],
@@ -28,8 +38,21 @@ const CONTROL: Floors = &[
 ];
 
 const PROXY: Floors = &[
-    &["hash", "lag", "outbox", "pin_reason", "recent_texts", "reply", "rows", "rt", "state", "tls"],
     &[
+        "hash",
+        "lag",
+        "log_target",
+        "outbox",
+        "pin_reason",
+        "recent_texts",
+        "reply",
+        "rows",
+        "rt",
+        "state",
+        "tls",
+    ],
+    &[
+        "audit",
         "descriptors",
         "hostgroup",
         "hot_restart",

@@ -40,9 +40,9 @@ fn the_log_tells_who_has_changed_what() {
         "administrator: 1 statement: mysql_servers 1 removed",
         "administrator: SAVE MYSQL SERVERS TO DISK: mysql_servers 1 added (hostgroup_id=1 hostname='new' port=3306), 1 altered",
         "administrator: in memory: variables 1 altered (mysql-max_connections: '10000' -> '123')",
-        "administrator: in memory: variables 1 altered (mysql-monitor_password: another one)",
+        "administrator: in memory: variables 1 altered (mysql-monitor_password: '***' -> '***')",
         "administrator: LOAD MYSQL VARIABLES TO RUNTIME: variables 2 altered (mysql-max_connections: '10000' -> '123', \
-         mysql-monitor_password: another one)",
+         mysql-monitor_password: '***' -> '***')",
         "administrator: PROXYSQL FLUSH QUERY CACHE",
     ] {
         assert!(log.contains(expected), "{expected}\n{log}");

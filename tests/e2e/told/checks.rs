@@ -70,7 +70,7 @@ fn the_status_tells_what_an_operator_wants_to_know_first() {
     let server = FakeMysql::start(Conversation::new());
     let narrows = start(&NarrowsConfig::new().server(3, server.port(), "").user("app", "app", ""));
     let mut admin = narrows.admin();
-    run(&mut admin, &["SET mysql-auditlog_filename = 'audit'", "LOAD MYSQL VARIABLES TO RUNTIME"]);
+    run(&mut admin, &["SET mysql-verbose_query_error = 'true'", "LOAD MYSQL VARIABLES TO RUNTIME"]);
     let rows = status(&mut admin);
     let value = |name: &str| {
         let found = rows.iter().find(|(of, _)| of == name);
@@ -81,7 +81,7 @@ fn the_status_tells_what_an_operator_wants_to_know_first() {
     assert!(value("Narrows_listeners").contains(&narrows.port().to_string()));
     assert!(value(&format!("Narrows_server_3_127.0.0.1:{}", server.port())).starts_with("ONLINE"));
     assert_eq!(value("Narrows_monitor"), "off: servers are not checked");
-    assert_eq!(value("Narrows_settings_without_effect"), "mysql-auditlog_filename");
+    assert_eq!(value("Narrows_settings_without_effect"), "mysql-verbose_query_error");
     value("Narrows_uptime_s").parse::<u64>().expect("a number of seconds");
     run(&mut admin, &["PROXYSQL PAUSE"]);
     let rows = status(&mut admin);

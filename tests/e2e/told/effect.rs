@@ -32,9 +32,9 @@ fn each_load_warns_of_what_has_no_effect() {
             "mysql_users.attributes `no_such_key`, set in 1 row, has no effect: there is no such key",
         ),
         (
-            "SET mysql-auditlog_filename = 'audit'",
+            "SET mysql-verbose_query_error = 'true'",
             "LOAD MYSQL VARIABLES TO RUNTIME",
-            "mysql-auditlog_filename has no effect",
+            "mysql-verbose_query_error has no effect",
         ),
         (
             "SET admin-web_enabled = true",

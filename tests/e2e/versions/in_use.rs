@@ -77,3 +77,23 @@ fn statements_are_those_of_the_last_hour_also_after_their_digests_were_reset() {
     let since = admin.query("NARROWS PLAN").text_rows();
     assert!(since.iter().any(|row| row[3].as_deref() == Some("statements are counted since")), "{since:?}");
 }
+
+#[test]
+fn a_hostgroup_that_would_be_without_a_server_is_named() {
+    let server = FakeMysql::start(Conversation::new().deciding(|_| None));
+    let narrows = behind(&server);
+    let mut admin = narrows.admin();
+    for change in [
+        "UPDATE mysql_servers SET status = 'OFFLINE_SOFT' WHERE hostgroup_id = 2",
+        "UPDATE mysql_servers SET status = 'OFFLINE_HARD' WHERE hostgroup_id = 2",
+        "DELETE FROM mysql_servers WHERE hostgroup_id = 2",
+    ] {
+        admin.query(change).ok().expect("memory");
+        let told = of_part(&plan(&mut admin, "NARROWS PLAN").1, "server");
+        let [(what, effect, _)] = &told[..] else { panic!("{change}: {told:?}") };
+        assert_eq!(
+            (what.as_str(), effect.as_str()),
+            ("hostgroup 2", "it would have no server that takes statements")
+        );
+    }
+}

@@ -91,6 +91,57 @@ fn a_configuration_that_cannot_run_changes_nothing() {
 }
 
 #[test]
+fn what_would_be_missing_or_cannot_be_listened_on_is_not_applied() {
+    let narrows = start(&NarrowsConfig::in_front_of(3306));
+    let mut admin = narrows.admin();
+    let (before, version) = (all_layers(&mut admin), newest_version(&mut admin));
+    for (text, name) in [
+        ("mysql_server = ( { address=\"127.0.0.1\" } )", "`mysql_server`"),
+        ("mysql_variables = { max_conections=5 }", "`max_conections`"),
+        (
+            "mysql_query_rules = ( { rule_id=1 active=1 match_digst=\"^X\" destination_hostgroup=2 apply=1 } )",
+            "`match_digst`",
+        ),
+    ] {
+        let path = saved(&narrows, text);
+        let refused = admin.query(format!("NARROWS PLAN FILE '{path}'")).error().expect("a name is unknown");
+        assert!(refused.message.contains(name), "{refused:?}");
+        for (verb, arguments) in [("plan", vec![path.as_str()]), ("apply", vec![path.as_str(), "--yes"])] {
+            let answer = self::narrows(verb, &narrows, &arguments);
+            let said = String::from_utf8_lossy(&answer.stderr);
+            assert!(!answer.status.success() && said.contains(name), "{said}");
+        }
+    }
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = taken.local_addr().expect("an address");
+    let file = saved(&narrows, &format!("admin_variables = {{ mysql_ifaces=\"{taken}\" }}"));
+    let shown = self::narrows("plan", &narrows, &[&file]);
+    let shown = String::from_utf8_lossy(&shown.stdout);
+    let warning = format!("Warnings:\n  cannot listen on {taken} (admin-mysql_ifaces)");
+    assert!(shown.contains(&warning), "{shown}");
+    let applied = self::narrows("apply", &narrows, &[&file, "--yes"]);
+    assert!(!applied.status.success(), "{applied:?}");
+    assert_eq!(differences(&before, &all_layers(&mut admin)), Vec::<String>::new());
+    assert_eq!(newest_version(&mut admin), version);
+}
+
+#[test]
+fn a_pipe_is_planned_by_the_program_and_not_by_the_administrators_thread() {
+    let narrows = start(&NarrowsConfig::in_front_of(3306));
+    let mut admin = narrows.admin();
+    let pipe = narrows.folder().join("pipe").display().to_string();
+    let made = Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
+    assert!(made.success());
+    let refused = admin.query(format!("NARROWS PLAN FILE '{pipe}'")).error().expect("nobody writes to it");
+    assert!(refused.message.contains("no regular file"), "{refused:?}");
+    let to = pipe.clone();
+    let writer = std::thread::spawn(move || fs::write(to, RULES));
+    let planned = self::narrows("plan", &narrows, &[&pipe]);
+    writer.join().expect("it ends").expect("written");
+    assert!(String::from_utf8_lossy(&planned.stdout).contains("mysql_query_rules"), "{planned:?}");
+}
+
+#[test]
 fn servers_in_use_and_statements_that_would_go_elsewhere_are_named() {
     let server = FakeMysql::start(Conversation::new().deciding(|_| None));
     let config = NarrowsConfig::in_front_of(server.port()).server(2, server.port(), "");

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use narrows_proxy::audit::AuditLog;
 use narrows_proxy::log_limit::Limiter;
 use narrows_proxy::threads::Threads;
 
@@ -32,11 +33,17 @@ pub struct Door {
     pub budget: Rc<Budget>,
     /// Prevents failed logins from filling the log.
     pub failed_logins: Rc<Limiter>,
+    /// Has all logins.
+    pub audit_log: AuditLog,
 }
 
 impl Door {
     /// The state before any session.
-    pub fn new(settings: AdminSettings, statements: Box<dyn Fn(Request) -> bool>) -> Door {
+    pub fn new(
+        settings: AdminSettings,
+        audit_log: AuditLog,
+        statements: Box<dyn Fn(Request) -> bool>,
+    ) -> Door {
         Door {
             statements,
             decoy_key: rand::random(),
@@ -49,6 +56,7 @@ impl Door {
             failed_logins: Limiter::new(|suppressed| {
                 tracing::info!(suppressed, "more admin logins have failed");
             }),
+            audit_log,
         }
     }
 

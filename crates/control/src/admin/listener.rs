@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
+use narrows_proxy::audit::AuditLog;
 use narrows_proxy::rt::{self, Listener, MailboxReceiver, MailboxSender, sleep, spawn_local};
 use narrows_proxy::stream::Stream;
 
@@ -74,19 +75,23 @@ impl Entrance {
     }
 }
 
-/// Starts the thread that serves administrators, whose statements go to `control`; the thread ends when the returned
-/// sender is dropped.
+/// Starts the thread that serves administrators, whose statements go to `control`, and their logins to `audit_log`; the
+/// thread ends when the returned sender is dropped.
 ///
 /// # Errors
 /// If the thread cannot be started.
-pub fn start<M>(settings: AdminSettings, control: Sender<M>) -> std::io::Result<MailboxSender<Order>>
+pub fn start<M>(
+    settings: AdminSettings,
+    audit_log: AuditLog,
+    control: Sender<M>,
+) -> std::io::Result<MailboxSender<Order>>
 where
     M: From<Request> + Send + 'static,
 {
     let (orders, mailbox) = rt::mailbox();
     let serve = move || {
         let statements = Box::new(move |request: Request| control.send(request.into()).is_ok());
-        if let Err(error) = rt::block_on(obey(Door::new(settings, statements), mailbox)) {
+        if let Err(error) = rt::block_on(obey(Door::new(settings, audit_log, statements), mailbox)) {
             tracing::error!(%error, "the admin interface cannot start");
         }
     };

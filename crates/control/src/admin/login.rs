@@ -1,5 +1,6 @@
 //! Greeting, TLS and login of an admin session.
 
+use narrows_proxy::audit::AuditPeer;
 use narrows_proxy::buffer::Buffer;
 use narrows_proxy::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
 use narrows_proxy::reply::put_error;
@@ -86,23 +87,26 @@ const OFFERED: Capabilities = Capabilities(
 /// `utf8_general_ci`
 const CHARSET: u8 = 33;
 
-/// Greets a client and logs it in; OK is sent.
+/// Greets a client and logs it in; OK is sent. What is known about it is stored in `who` as soon as it is known.
 ///
 /// # Errors
 /// See [`LoginError`].
 pub async fn log_in(
     door: &Door,
-    connection_id: u32,
+    who: &mut AuditPeer,
     stream: Stream,
     input: &mut Buffer,
 ) -> Result<(Stream, Login, Place), LoginError> {
     let settings = &door.settings();
-    let Greeting { nonce, capabilities: offered, .. } = greet(settings, connection_id, &stream).await?;
+    let Greeting { nonce, capabilities: offered, .. } = greet(settings, who.thread_id, &stream).await?;
     let (mut stream, header, mut response) = hello(settings, stream, input).await?;
     let mut sequence = header.sequence.wrapping_add(1);
     input.wipe(header.packet_length());
     let capabilities = response.capabilities.intersection(offered);
-    let host = stream.peer().0;
+    who.username = String::from_utf8_lossy(&response.user).into_owned();
+    who.schemaname = String::from_utf8_lossy(response.schema.as_deref().unwrap_or_default()).into_owned();
+    who.tls = stream.transport() == Transport::Tls;
+    let host = who.client.0.clone();
     let claim = Claim {
         user: &response.user,
         plugin: response.plugin.as_deref(),
@@ -114,7 +118,7 @@ pub async fn log_in(
     // With some plugins this is the password.
     response.auth_response.zeroize();
     let role = role?;
-    let user = String::from_utf8_lossy(&response.user).into_owned();
+    let user = who.username.clone();
     let Some(place) = door.visitors.admit(role, &user) else {
         return refuse(&stream, sequence, Errno::CON_COUNT_ERROR, "Too many connections".to_owned()).await;
     };

@@ -18,6 +18,8 @@ pub struct Caller {
     pub host: String,
     /// The client's port.
     pub port: u16,
+    /// The id of its connection; 0 if it has none of the admin interface.
+    pub thread_id: u32,
     /// Warnings of its last statement.
     pub warnings: Vec<Warning>,
     /// Whether its statement has already been checked, and SQLite accepts it.
@@ -34,6 +36,7 @@ impl Default for Caller {
             user: String::new(),
             host: String::new(),
             port: 0,
+            thread_id: 0,
             warnings: Vec::new(),
             is_checked: false,
             is_first: true,

@@ -4,6 +4,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
+use narrows_proxy::audit::{AuditEvent, AuditPeer};
 use narrows_proxy::buffer::Buffer;
 use narrows_proxy::packets::{ReadError, payload, read_packet};
 use narrows_proxy::reply::put_error;
@@ -31,6 +32,8 @@ pub struct Session {
     login: Login,
     caller: Caller,
     place: Place,
+    /// Its connection, for the audit log.
+    who: AuditPeer,
 }
 
 /// Whether a session continues.
@@ -52,20 +55,24 @@ impl Session {
     pub async fn begin(door: Rc<Door>, id: u32, stream: Stream) -> Option<Session> {
         stream.set_keepalive(Some(KEEPALIVE));
         let peer = stream.peer();
+        let mut who =
+            AuditPeer { thread_id: id, client: peer.clone(), local: stream.local(), ..AuditPeer::default() };
         let mut input = Buffer::default();
-        match timeout(LOGIN_TIME, log_in(&door, id, stream, &mut input)).await {
+        match timeout(LOGIN_TIME, log_in(&door, &mut who, stream, &mut input)).await {
             Ok(Ok((stream, login, place))) => {
                 logins::tell(&login.user, login.role, &peer.0, peer.1);
+                door.audit_log.tell(|| AuditEvent::now("Admin_Connect_OK", who.clone()));
                 let caller = Caller {
                     role: login.role,
                     user: login.user.clone(),
                     host: peer.0,
                     port: peer.1,
+                    thread_id: id,
                     warnings: Vec::new(),
                     is_checked: false,
                     is_first: true,
                 };
-                Some(Session { door, stream, input, login, caller, place })
+                Some(Session { door, stream, input, login, caller, place, who })
             }
             Ok(Err(LoginError::NothingSent)) => {
                 tracing::debug!(client = peer.0, port = peer.1, "disconnected without a login");
@@ -79,6 +86,8 @@ impl Session {
                 door.failed_logins.tell(|| {
                     tracing::info!(client = peer.0, port = peer.1, error, "admin login failed");
                 });
+                let failed = || AuditEvent::now("Admin_Connect_ERR", who);
+                door.audit_log.tell(|| failed().with("extra_info", error.as_str()));
                 None
             }
         }
@@ -86,6 +95,11 @@ impl Session {
 
     /// Serves the client until the session ends.
     pub async fn run(mut self) {
+        self.serve().await;
+        self.door.audit_log.tell(|| AuditEvent::now("Admin_Quit", self.who.clone()));
+    }
+
+    async fn serve(&mut self) {
         loop {
             let limit = self.longest_statement();
             let command = match timeout(IDLE_TIME, self.receive(limit)).await {
@@ -267,13 +281,18 @@ impl Session {
         let (mut sequence, nonce) = (1, self.login.nonce);
         let authenticated =
             authenticate(&settings, &self.door, &self.stream, &mut self.input, &nonce, &mut sequence, &claim);
-        let Ok(Ok(role)) = timeout(LOGIN_TIME, authenticated).await else { return Ok(Next::End) };
         let user = String::from_utf8_lossy(&change.user).into_owned();
+        let who = AuditPeer { username: user.clone(), ..self.who.clone() };
+        let Ok(Ok(role)) = timeout(LOGIN_TIME, authenticated).await else {
+            self.door.audit_log.tell(|| AuditEvent::now("Admin_Change_User_ERR", who));
+            return Ok(Next::End);
+        };
         let Some(place) = self.door.visitors.admit(role, &user) else {
             self.error(Errno::CON_COUNT_ERROR, "Too many connections").await;
             return Ok(Next::End);
         };
-        self.place = place;
+        self.door.audit_log.tell(|| AuditEvent::now("Admin_Change_User_OK", who.clone()));
+        (self.place, self.who) = (place, who);
         self.caller.role = role;
         self.caller.user = user;
         self.caller.warnings.clear();

@@ -56,7 +56,7 @@ fn dump_for(parts: &mut Parts<'_>, _: &Call<'_>, places: DumpTarget) -> Reply {
 /// # Errors
 /// If they cannot be stored on disk; then they are lost, or only in memory.
 pub fn dump(runtime: &mut Runtime, store: &mut Store, places: DumpTarget) -> Result<u64, Refusal> {
-    let Some(records) = runtime.query_log().take(PATIENCE) else { return Ok(0) };
+    let Some(records) = runtime.logs().queries.take(PATIENCE) else { return Ok(0) };
     let count = records.len() as u64;
     let stored = match places.disk && count > 0 {
         true => store.keep_events(records.iter().map(|record| row(Value::Null, record))),

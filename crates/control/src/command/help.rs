@@ -28,11 +28,11 @@ pub const VERBS: &[Verb] = &[
 
 /// What Narrows does not do, as README.md says at greater length.
 const NOT_DONE: &[(&str, &str)] = &[
-    ("failover", "Narrows follows a failover, but promotes no server."),
-    ("cluster of proxies", "Configuration is not copied between proxies."),
-    ("causal reads", "No read waits until its replica has what the client has written."),
+    (
+        "failover",
+        "Narrows follows a failover, and runs a switchover that is asked for; it promotes no server by itself.",
+    ),
     ("SQL injection", "It is not detected."),
-    ("audit log of clients", "There is none; the query log and the log have logins and statements."),
     ("background mode", "Narrows stays in the foreground; run it with systemd, or in a container."),
 ];
 

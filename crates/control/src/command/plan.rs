@@ -52,7 +52,11 @@ fn of_memory(parts: &mut Parts<'_>) -> Result<Reply, Refusal> {
 }
 
 fn of_file(parts: &mut Parts<'_>, path: &str) -> Reply {
-    match Store::document_of_file(Path::new(path)) {
+    // Reading a pipe or a device may take forever, and all administrators would wait.
+    if std::fs::metadata(path).is_ok_and(|found| !found.is_file()) {
+        return Reply::error(format!("{path} is no regular file"));
+    }
+    match Store::document_to_plan(Path::new(path)) {
         Ok(document) => planned(parts, &document).unwrap_or_else(Reply::Refused),
         Err(error) => Reply::error(format!("{path}: {error}")),
     }

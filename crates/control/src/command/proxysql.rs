@@ -66,9 +66,9 @@ fn read_only(parts: &mut Parts<'_>, on: bool) -> Option<Reply> {
     Some(Reply::ok())
 }
 
-/// Reopens the log files: the query log, and the program's.
+/// Reopens the log files: the query log, the audit log, and the program's.
 pub fn flush_logs(runtime: &Runtime, process: &Process) -> Reply {
-    runtime.rotate_query_log();
+    runtime.logs().rotate();
     process.reopen_log()
 }
 

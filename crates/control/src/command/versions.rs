@@ -77,8 +77,11 @@ fn of_version(parts: &mut Parts<'_>, version: &str) -> Reply {
     match (document(parts, &previous), document(parts, version)) {
         (_, Err(reply)) => reply,
         (Ok((_, before)), Ok((_, after))) => shown(&changes(&before, &after)),
-        // The first one that is kept.
-        (Err(_), Ok((_, after))) => shown(&changes(&ConfigDocument::of_defaults(), &after)),
+        (Err(_), Ok((1, after))) => shown(&changes(&ConfigDocument::of_defaults(), &after)),
+        (Err(_), Ok((number, _))) => Reply::error(format!(
+            "version {}, before version {number}, is not kept any more: SHOW NARROWS CHANGES FROM .. TO .. compares two that are",
+            number - 1
+        )),
     }
 }
 

@@ -228,6 +228,12 @@ impl Problem {
         }
     }
 
+    /// Whether it is about a name that Narrows does not have, so that nobody knows what it was to do.
+    pub fn is_unknown_name(&self) -> bool {
+        use Problem::*;
+        matches!(self, UnknownSection { .. } | UnknownVariable { .. } | UnknownColumn { .. })
+    }
+
     /// The setting, the row or the section that it is about, if it names one.
     pub fn subject(&self) -> Option<String> {
         use Problem::*;

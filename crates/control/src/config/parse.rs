@@ -19,12 +19,12 @@ pub enum Syntax {
     Toml,
 }
 
-/// Reads the file `path` as a tree, without interpreting the names in it.
+/// Reads the file `path` as a tree, without interpreting the names in it: once more, so it cannot be a pipe.
 ///
 /// # Errors
 /// A file that cannot be read, or syntax errors.
 pub fn document(path: &Path) -> Result<Document, Vec<Diagnostic>> {
-    let text = read_file(path).map_err(|reason| unreadable(path, reason))?;
+    let text = read_included(path).map_err(|reason| unreadable(path, reason))?;
     parse(path, &text, &read_included)
 }
 
@@ -63,8 +63,8 @@ pub fn read_file(path: &Path) -> Result<String, String> {
     in_utf8(bytes.map_err(|e| e.to_string())?)
 }
 
-/// The text of a file that another one includes. A pipe may be the file itself, of which a shell makes one, but nobody writes
-/// to one that is included, and opening it would wait for a writer.
+/// The text of a file that another one includes, or that was read before. A pipe may be the file itself, of which a shell makes
+/// one, but nobody writes to one that is included, and opening it would wait for a writer.
 pub fn read_included(path: &Path) -> Result<String, String> {
     match std::fs::metadata(path) {
         Ok(found) if found.file_type().is_fifo() => Err("it is a pipe".to_owned()),

@@ -60,15 +60,24 @@ impl LoadedFile {
 
 /// Reads and checks the file `path`. On failure, returns all problems, including warnings, in the order of the file.
 pub fn load(path: &Path) -> Result<LoadedFile, Vec<Diagnostic>> {
+    load_with_tree(path).map(|(loaded, _)| loaded)
+}
+
+/// The same, and the file as a tree.
+pub fn load_with_tree(path: &Path) -> Result<(LoadedFile, Document), Vec<Diagnostic>> {
     let text = read_file(path).map_err(|reason| unreadable(path, reason))?;
-    read(path, &text, &read_included)
+    let tree = parse(path, &text, &read_included)?;
+    Ok((checked(&tree)?, tree))
 }
 
 /// Reads and checks `text` as the content of `path`; `read_file` returns included files.
 pub fn read(path: &Path, text: &str, read_file: ReadFile<'_>) -> Result<LoadedFile, Vec<Diagnostic>> {
-    let document = parse(path, text, read_file)?;
-    let mut report = Problems::new(&document);
-    let sections = Sections::read(&document, &mut report);
+    checked(&parse(path, text, read_file)?)
+}
+
+fn checked(document: &Document) -> Result<LoadedFile, Vec<Diagnostic>> {
+    let mut report = Problems::new(document);
+    let sections = Sections::read(document, &mut report);
     checks::check(&sections, &mut report);
     fleet::check(&sections, &mut report);
     let diagnostics = report.finish();

@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use narrows_proxy::query_log::{self, LogOutput};
+use narrows_proxy::log_target::LogOutput;
+use narrows_proxy::query_log;
 use narrows_proxy::snapshot::{
     AuroraRow, ClusterRow, FastRoutingRow, FirewallRuleRow, FirewallUserRow, HOSTGROUP_KEYS,
     HostgroupAttributesRow, ReplicationHostgroupRow, Rows, RuleRow, SERVERS_DEFAULTS_KEYS, ServerRow, Split,

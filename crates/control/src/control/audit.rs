@@ -1,24 +1,28 @@
 //! Logs what administrators change: who, from where, and the difference. Passwords are never shown.
 //!
-//! Rows are identified by their keys. The SQL statements of one session are collected for a while, so that a script
-//! that inserts ten thousand rows is logged as one line.
+//! In the log, rows are identified by their keys. The SQL statements of one session are collected for a while, so that a
+//! script that inserts ten thousand rows is logged as one line. The audit log has each statement, with the values before
+//! and after it.
+
+mod event;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use rusqlite::types::Value;
+use narrows_proxy::audit::AuditLog;
 
 use crate::admin::reply::Reply;
 use crate::admin::request::Caller;
 use crate::admin::statement::{Statement, names};
 use crate::command::direction;
 use crate::schema::{self, Database, Layer, Module};
-use crate::store::{Answer, Role, Store, key_of_row};
-use crate::versions::is_secret_variable;
+use crate::store::{Answer, Role, RowsChanged, Store};
+use crate::versions::{ChangeKind, ConfigDocument, RowChange, changes};
 
 /// What remains to be logged about administrators, and how much has been logged.
 #[derive(Debug)]
 pub struct Audit {
+    log: AuditLog,
     gathered: Option<Gathered>,
     window: Instant,
     lines: u32,
@@ -42,18 +46,9 @@ pub enum Before {
     /// It changes something other than the tables.
     Command,
     /// It changes a layer, which had these contents.
-    Layer(Layer, Module, Contents),
+    Layer(Layer, Module, ConfigDocument),
     /// It changes rows by this operation; for variables, these are their previous values.
-    Rows(&'static str, Option<Contents>),
-}
-
-/// A module's contents in a layer: the rows of tables by their keys, or the values of variables.
-type Contents = Vec<(&'static str, BTreeMap<String, Vec<Value>>)>;
-
-impl Default for Audit {
-    fn default() -> Audit {
-        Audit { gathered: None, window: Instant::now(), lines: 0, suppressed: 0 }
-    }
+    Rows(&'static str, Option<ConfigDocument>),
 }
 
 /// Records what a statement may change.
@@ -90,44 +85,69 @@ fn rows(store: &Store, verb: &'static str, sql: &str) -> Before {
 }
 
 /// A module's contents in a layer.
-fn contents(store: &Store, layer: Layer, module: Module) -> Contents {
-    if let Some(prefix) = module.prefix() {
-        return vec![("variables", values(store.values_in(layer, prefix)))];
+fn contents(store: &Store, layer: Layer, module: Module) -> ConfigDocument {
+    let mut contents = ConfigDocument::default();
+    match module.prefix() {
+        Some(prefix) => put_values(&mut contents, store.values_in(layer, prefix)),
+        None => {
+            store.rows_in(layer, module).into_iter().for_each(|(name, rows)| contents.put_table(name, rows))
+        }
     }
-    let tables = store.rows_in(layer, module).into_iter();
-    let by_key = |(table, rows): (&'static str, Vec<Vec<Value>>)| {
-        (table, rows.into_iter().map(|row| (key_of_row(table, &row), row)).collect())
-    };
-    tables.map(by_key).collect()
+    contents
 }
 
-fn variables_in_memory(store: &Store) -> Contents {
-    vec![("variables", values(store.values_in(Layer::Memory, "")))]
+fn variables_in_memory(store: &Store) -> ConfigDocument {
+    let mut contents = ConfigDocument::default();
+    put_values(&mut contents, store.values_in(Layer::Memory, ""));
+    contents
 }
 
-fn values(values: Vec<(String, String)>) -> BTreeMap<String, Vec<Value>> {
-    values.into_iter().map(|(name, value)| (name, vec![Value::Text(value)])).collect()
+fn put_values(contents: &mut ConfigDocument, values: Vec<(String, String)>) {
+    values.into_iter().for_each(|(name, value)| contents.put_variable(&name, value));
 }
 
 impl Audit {
+    /// Nothing to log yet.
+    pub fn new(log: AuditLog) -> Audit {
+        Audit { log, gathered: None, window: Instant::now(), lines: 0, suppressed: 0 }
+    }
+
+    /// Prepares for a statement. The audit log needs the rows that it changes.
+    pub fn before(&self, store: &mut Store, caller: &Caller, statement: &Statement<'_>) -> Before {
+        if let Err(refusal) = store.watch_rows(self.log.is_on()) {
+            tracing::error!(
+                reason = refusal.message,
+                "the audit log does not have the rows that administrators change"
+            );
+        }
+        before(store, caller, statement)
+    }
+
     /// Logs what a statement has changed.
     pub fn after(
         &mut self,
-        store: &Store,
+        store: &mut Store,
         caller: &Caller,
         statement: &Statement<'_>,
         before: Before,
         reply: &Reply,
     ) {
         // It is logged with its answer.
-        if matches!(reply, Reply::NotYet) {
+        if matches!(before, Before::Nothing) || matches!(reply, Reply::NotYet) {
             return;
         }
-        let by = format!("{}@{}:{}", caller.user, caller.host, caller.port);
         let failure = match reply {
             Reply::Refused(refusal) => Some(refusal.message.as_str()),
             _ => None,
         };
+        let changed = match &before {
+            _ if failure.is_some() => Vec::new(),
+            Before::Layer(layer, module, before) => changes(before, &contents(store, *layer, *module)),
+            Before::Rows(_, Some(before)) => changes(before, &variables_in_memory(store)),
+            Before::Nothing | Before::Command | Before::Rows(_, None) => Vec::new(),
+        };
+        self.tell(store.take_changed_rows(), caller, statement, (&before, &changed), failure);
+        let by = format!("{}@{}:{}", caller.user, caller.host, caller.port);
         let what: String = statement.plain.chars().take(LONGEST).collect();
         match (before, failure) {
             (Before::Nothing, _) | (Before::Rows(..), Some(_)) => {}
@@ -135,17 +155,15 @@ impl Audit {
             (Before::Command | Before::Layer(..), Some(reason)) => {
                 self.line(&by, &format!("{what}: refused: {reason}"));
             }
-            (Before::Layer(layer, module, before), None) => {
-                let changes = changes(&before, &contents(store, layer, module));
+            (Before::Layer(..), None) => {
+                let changes = if changed.is_empty() { NOTHING.to_owned() } else { text(&changed) };
                 self.line(&by, &format!("{what}: {changes}"));
             }
-            (Before::Rows(_, Some(before)), None) => {
-                match changes(&before, &variables_in_memory(store)).as_str() {
-                    // Either rows of another layer have changed, or the values are the same as before.
-                    NOTHING => self.gather(by, "global_variables".to_owned(), "touched", 0),
-                    changes => self.line(&by, &format!("in memory: {changes}")),
-                }
+            // Either rows of another layer have changed, or the values are the same as before.
+            (Before::Rows(_, Some(_)), None) if changed.is_empty() => {
+                self.gather(by, "global_variables".to_owned(), "touched", 0);
             }
+            (Before::Rows(_, Some(_)), None) => self.line(&by, &format!("in memory: {}", text(&changed))),
             (Before::Rows(verb, None), None) => {
                 let affected = match reply {
                     _ if verb == "defined" => 1,
@@ -155,6 +173,29 @@ impl Audit {
                 self.gather(by, table(statement.sql), verb, affected);
             }
         }
+    }
+
+    /// Adds a statement to the audit log.
+    fn tell(
+        &self,
+        rows: RowsChanged,
+        caller: &Caller,
+        statement: &Statement<'_>,
+        (before, changed): (&Before, &[RowChange]),
+        failure: Option<&str>,
+    ) {
+        self.log.tell(|| {
+            let changed = match before {
+                Before::Layer(layer, ..) => event::of_layer(*layer, changed),
+                Before::Rows(_, Some(_)) if rows.rows.is_empty() => event::of_layer(Layer::Memory, changed),
+                _ => event::of_rows(&rows),
+            };
+            let failure = failure.map(|failure| match before {
+                Before::Rows(..) => event::masked_error(failure),
+                _ => failure.to_owned(),
+            });
+            event::event(caller, statement, changed, failure)
+        });
     }
 
     /// Logs the collected statements if nothing was added for a while.
@@ -217,46 +258,36 @@ impl Audit {
 }
 
 /// The differences, table by table.
-fn changes(before: &Contents, after: &Contents) -> String {
-    let mut texts = Vec::new();
-    for ((name, before), (_, after)) in before.iter().zip(after) {
-        let added: Vec<String> = after.keys().filter(|key| !before.contains_key(*key)).cloned().collect();
-        let removed: Vec<String> = before.keys().filter(|key| !after.contains_key(*key)).cloned().collect();
-        let altered = before.iter().filter_map(|(key, row)| Some((key, row, after.get(key)?)));
-        let altered = altered.filter(|(_, row, now)| row != now);
-        let altered: Vec<String> = altered
-            .map(
-                |(key, row, now)| {
-                    if *name == "variables" { value_change(key, row, now) } else { key.clone() }
-                },
-            )
-            .collect();
-        let kinds = [("added", added), ("removed", removed), ("altered", altered)];
-        let kinds = kinds.into_iter().filter(|(_, keys)| !keys.is_empty());
-        let kinds: Vec<String> = kinds
-            .map(|(kind, keys)| {
-                let first = keys.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
-                let more = if keys.len() > MOST_NAMED { ", ..." } else { "" };
-                format!("{} {kind} ({first}{more})", keys.len())
-            })
-            .collect();
-        if !kinds.is_empty() {
-            texts.push(format!("{name} {}", kinds.join(", ")));
-        }
+fn text(changes: &[RowChange]) -> String {
+    let kinds = [ChangeKind::Added, ChangeKind::Removed, ChangeKind::Altered];
+    let mut tables: BTreeMap<&str, [Vec<String>; 3]> = BTreeMap::new();
+    for change in changes {
+        let (name, what) = match change.table {
+            "global_variables" => ("variables", value_change(change)),
+            table => (table, change.key.clone()),
+        };
+        tables.entry(name).or_default()[change.kind as usize].push(what);
     }
-    if texts.is_empty() { NOTHING.to_owned() } else { texts.join("; ") }
+    let texts = tables.into_iter().map(|(name, keys)| {
+        let of_kind = kinds.into_iter().zip(keys).filter(|(_, keys)| !keys.is_empty());
+        let of_kind = of_kind.map(|(kind, keys)| {
+            let first = keys.iter().take(MOST_NAMED).cloned().collect::<Vec<_>>().join(", ");
+            let more = if keys.len() > MOST_NAMED { ", ..." } else { "" };
+            format!("{} {} ({first}{more})", keys.len(), kind.name())
+        });
+        format!("{name} {}", of_kind.collect::<Vec<_>>().join(", "))
+    });
+    texts.collect::<Vec<_>>().join("; ")
 }
 
-fn value_change(name: &str, before: &[Value], after: &[Value]) -> String {
-    // Anyone who reads the log would see both values.
-    if is_secret_variable(name) {
-        return format!("{name}: another one");
-    }
-    let text = |value: &[Value]| match value.first() {
-        Some(Value::Text(text)) => text.chars().take(LONGEST).collect(),
-        _ => String::new(),
+fn value_change(change: &RowChange) -> String {
+    let text = |value: &Option<String>| -> String {
+        value.as_deref().unwrap_or_default().chars().take(LONGEST).collect()
     };
-    format!("{name}: '{}' -> '{}'", text(before), text(after))
+    match change.columns.first() {
+        Some((_, before, after)) => format!("{}: '{}' -> '{}'", change.key, text(before), text(after)),
+        None => change.key.clone(),
+    }
 }
 
 /// The table that a statement changes: the first one that it names.
@@ -286,7 +317,7 @@ fn mentions(sql: &str, word: &str) -> bool {
 /// How commands begin that make a plan.
 const PLAN: &str = "NARROWS PLAN";
 
-/// What [`changes`] returns if there are none.
+/// What is said if there are no changes.
 const NOTHING: &str = "nothing has changed";
 
 /// How many bytes of a statement are searched for the table that it changes.
@@ -326,12 +357,17 @@ mod tests {
 
     #[test]
     fn a_password_is_told_of_and_not_told() {
-        let of =
-            |name: &str, value: &str| vec![("variables", values(vec![(name.to_owned(), value.to_owned())]))];
-        let told = changes(&of("mysql-monitor_password", "old"), &of("mysql-monitor_password", "new"));
-        assert_eq!(told, "variables 1 altered (mysql-monitor_password: another one)");
-        let told = changes(&of("mysql-threads", "1"), &of("mysql-threads", "2"));
-        assert_eq!(told, "variables 1 altered (mysql-threads: '1' -> '2')");
-        assert_eq!(changes(&Vec::new(), &Vec::new()), "nothing has changed");
+        let of = |name: &str, value: &str| {
+            let mut document = ConfigDocument::default();
+            document.put_variable(name, value.to_owned());
+            document
+        };
+        let told =
+            |name: &str, before: &str, after: &str| text(&changes(&of(name, before), &of(name, after)));
+        assert_eq!(
+            told("mysql-monitor_password", "old", "new"),
+            "variables 1 altered (mysql-monitor_password: '***' -> '***')"
+        );
+        assert_eq!(told("mysql-threads", "1", "2"), "variables 1 altered (mysql-threads: '1' -> '2')");
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use narrows_proxy::audit::AuditLog;
 use narrows_proxy::rt::MailboxSender;
 use narrows_proxy::sockets::Sockets;
 use narrows_proxy::tls::SharedTls;
@@ -13,6 +14,7 @@ use crate::admin::request::Request;
 use crate::admin::settings::{AdminSettings, Variables};
 use crate::listeners::Interfaces;
 use crate::store::Store;
+use crate::variables::Values;
 
 /// The listeners of the admin interface; their thread ends when this is dropped.
 pub struct AdminListeners {
@@ -41,7 +43,7 @@ pub enum BeginError {
 }
 
 impl AdminListeners {
-    /// Starts the thread that serves administrators; their statements go to `control`.
+    /// Starts the thread that serves administrators; their statements go to `control`, and their logins to `audit_log`.
     ///
     /// # Errors
     /// See [`BeginError`].
@@ -49,19 +51,20 @@ impl AdminListeners {
         store: &Store,
         tls: SharedTls,
         sockets: Arc<dyn Sockets>,
+        audit_log: AuditLog,
         control: Sender<M>,
     ) -> Result<AdminListeners, BeginError>
     where
         M: From<Request> + Send + 'static,
     {
-        let interfaces = interfaces(store);
+        let interfaces = interfaces(store.variables());
         let bind = |interface: &String| match sockets.bind(interface) {
             Ok(listener) => Ok((interface.clone(), listener)),
             Err(source) => Err(BeginError::Listen { interface: interface.clone(), source }),
         };
         let bound = interfaces.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         let addresses = bound.iter().map(|(_, listener)| listener.address()).collect();
-        let orders = listener::start(settings(store, tls), control)?;
+        let orders = listener::start(settings(store, tls), audit_log, control)?;
         // The thread of the sessions exists; if it has ended, there is nothing to listen for.
         let _ = orders.send(Order::Listen(Interfaces { wanted: interfaces.clone(), new: bound }));
         Ok(AdminListeners { orders, sockets, interfaces, addresses })
@@ -80,7 +83,7 @@ impl AdminListeners {
     /// Moves the listeners to the current `admin-mysql_ifaces`; returns remarks.
     pub fn follow(&mut self, store: &Store) -> Vec<String> {
         let (interfaces, mut remarks) =
-            Interfaces::bind(interfaces(store), &self.interfaces, &*self.sockets, VARIABLE);
+            Interfaces::bind(interfaces(store.variables()), &self.interfaces, &*self.sockets, VARIABLE);
         if interfaces.wanted.is_empty() {
             remarks.push("the admin interface continues on its current addresses".to_owned());
             return remarks;
@@ -92,6 +95,11 @@ impl AdminListeners {
         remarks
     }
 
+    /// Why it could not listen where these variables say.
+    pub fn obstacles(&self, variables: &Values) -> Vec<String> {
+        Interfaces::obstacles(&interfaces(variables), &self.interfaces, VARIABLE)
+    }
+
     /// Applies the current variables to logins that begin from now on.
     pub fn announce(&self, store: &Store, tls: SharedTls) {
         let _ = self.orders.send(Order::Settings(Box::new(settings(store, tls))));
@@ -99,8 +107,8 @@ impl AdminListeners {
 }
 
 /// The interfaces of the admin interface.
-fn interfaces(store: &Store) -> Vec<String> {
-    let configured = store.variable(VARIABLE).unwrap_or_default();
+fn interfaces(variables: &Values) -> Vec<String> {
+    let configured = variables.text(VARIABLE);
     let mut interfaces: Vec<String> = Vec::new();
     for interface in configured.split([';', ',']).map(str::trim).filter(|one| !one.is_empty()) {
         if !interfaces.iter().any(|known| known == interface) {

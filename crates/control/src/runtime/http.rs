@@ -15,6 +15,7 @@ use crate::http::listener::{self, HttpOrder};
 use crate::http::settings::HttpSettings;
 use crate::listeners::Interfaces;
 use crate::store::Store;
+use crate::variables::Values;
 
 /// The listeners of the HTTP interface; their thread ends when this is dropped.
 pub struct HttpListeners {
@@ -47,7 +48,7 @@ impl HttpListeners {
 
     /// Moves the listeners to where the variables say; returns remarks.
     pub fn follow(&mut self, store: &Store) -> Vec<String> {
-        let (wanted, mut remarks) = interfaces(store);
+        let (wanted, mut remarks) = interfaces(store.variables());
         let (mut interfaces, mut failed) = self.bind(wanted.clone());
         let has_gone = |current: &[String]| current.iter().any(|interface| !wanted.contains(interface));
         if !failed.is_empty() && has_gone(&self.interfaces) {
@@ -74,7 +75,14 @@ impl HttpListeners {
     }
 
     fn bind(&self, wanted: Vec<String>) -> (Interfaces, Vec<String>) {
-        Interfaces::bind(wanted, &self.interfaces, &*self.sockets, "admin-restapi_port")
+        Interfaces::bind(wanted, &self.interfaces, &*self.sockets, VARIABLE)
+    }
+
+    /// Why it could not listen where these variables say.
+    pub fn obstacles(&self, variables: &Values) -> Vec<String> {
+        let (wanted, mut remarks) = interfaces(variables);
+        remarks.extend(Interfaces::obstacles(&wanted, &self.interfaces, VARIABLE));
+        remarks
     }
 
     /// Listens on these, and on nothing else.
@@ -96,11 +104,11 @@ impl HttpListeners {
 }
 
 /// The interfaces, none if it is off; and remarks about those that others of this process have.
-fn interfaces(store: &Store) -> (Vec<String>, Vec<String>) {
-    if !is_on(store, "admin-restapi_enabled") {
+fn interfaces(variables: &Values) -> (Vec<String>, Vec<String>) {
+    if !is_on(variables, "admin-restapi_enabled") {
         return (Vec::new(), Vec::new());
     }
-    let value = |name: &str| store.variable(name).unwrap_or_default();
+    let value = |name: &str| variables.text(name);
     let (addresses, port) = (value("admin-restapi_address"), value("admin-restapi_port"));
     let mut interfaces: Vec<String> = Vec::new();
     for address in addresses.split(';').map(str::trim).filter(|address| !address.is_empty()) {
@@ -123,6 +131,9 @@ fn interfaces(store: &Store) -> (Vec<String>, Vec<String>) {
     }
 }
 
+/// Where the HTTP interface listens.
+const VARIABLE: &str = "admin-restapi_port";
+
 /// How often a port is tried that another listener of this process is about to leave.
 const TRIES: u32 = 20;
 
@@ -130,9 +141,9 @@ const TRIES: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(25);
 
 fn settings(store: &Store, tls: SharedTls) -> HttpSettings {
-    HttpSettings { admin: admin::settings(store, tls), tls: is_on(store, "admin-restapi_tls") }
+    HttpSettings { admin: admin::settings(store, tls), tls: is_on(store.variables(), "admin-restapi_tls") }
 }
 
-fn is_on(store: &Store, variable: &str) -> bool {
-    store.variable(variable).as_deref() == Some("true")
+fn is_on(variables: &Values, variable: &str) -> bool {
+    variables.text(variable) == "true"
 }

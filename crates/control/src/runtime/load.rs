@@ -13,7 +13,7 @@ use crate::monitor::placement::Placement;
 use crate::schema::Module;
 use crate::store::{Answer, Candidate, Refusal, Store, Warning};
 use crate::tls;
-use crate::variables::{Special, VARIABLES};
+use crate::variables::{Special, VARIABLES, Values};
 use crate::versions::{ConfigDocument, VersionOrigin};
 
 /// Whether rows and values that cannot be applied are left out, as a LOAD does, or refuse the whole.
@@ -63,12 +63,22 @@ impl Runtime {
         (origin, strictness): (&VersionOrigin, Strictness),
     ) -> Result<Answer, Refusal> {
         let changed = store.change(document, origin, |store, candidate| {
-            if let (Strictness::NothingLeftOut, Some(warning)) = (strictness, candidate.left_out().next()) {
-                return Err(Refusal::admin(&warning.message));
+            if strictness == Strictness::NothingLeftOut {
+                let left_out = candidate.left_out().next().map(|warning| warning.message.clone());
+                if let Some(reason) = left_out.or_else(|| self.obstacles(&candidate.variables).pop()) {
+                    return Err(Refusal::admin(format!(
+                        "nothing is applied, because not everything can be: {reason}"
+                    )));
+                }
             }
             self.prepare(store, candidate)
         })?;
         Ok(self.put_loaded_into_force(store, changed.prepared, changed.answer))
+    }
+
+    /// Why the interfaces for administrators could not listen where these variables say.
+    pub(super) fn obstacles(&self, variables: &Values) -> Vec<String> {
+        [self.listeners.obstacles(variables), self.http.obstacles(variables)].concat()
     }
 
     /// Applies a candidate, and records it in the store.

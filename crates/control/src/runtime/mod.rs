@@ -25,8 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use narrows_proxy::hostgroup::NameFigures;
-use narrows_proxy::query_log::QueryLog;
-use narrows_proxy::server::{DataPlane, Listening, Pulse};
+use narrows_proxy::server::{DataPlane, Listening, Pulse, RecordLogs};
 use narrows_proxy::snapshot::{HostgroupId, Rows, Snapshot};
 use narrows_proxy::sockets::Sockets;
 use narrows_proxy::stats::Observer;
@@ -67,7 +66,7 @@ pub struct Runtime {
     scheduler: Scheduler,
     /// The folder of everything that is written.
     datadir: PathBuf,
-    query_log: QueryLog,
+    logs: RecordLogs,
     /// The rows of `stats_mysql_query_events`.
     events: Kept,
     sockets: Arc<dyn Sockets>,
@@ -102,8 +101,8 @@ pub struct Begun {
     pub datadir: PathBuf,
     /// What starts the programs of the scheduler, as [`crate::scheduler::Surroundings`] has it.
     pub job_starter: Option<PathBuf>,
-    /// The query log.
-    pub query_log: QueryLog,
+    /// The query log and the audit log.
+    pub logs: RecordLogs,
     /// Notified when the serving workers change.
     pub on_pulse: OnPulse,
     /// Sets which lines the log has.
@@ -141,7 +140,7 @@ impl Runtime {
             http,
             scheduler,
             datadir: begun.datadir,
-            query_log: begun.query_log,
+            logs: begun.logs,
             events: Kept::default(),
             sockets: begun.sockets,
             keep: begun.keep,
@@ -248,9 +247,9 @@ impl Runtime {
         &self.servers.names.figures
     }
 
-    /// The query log.
-    pub fn query_log(&self) -> &QueryLog {
-        &self.query_log
+    /// The query log and the audit log.
+    pub fn logs(&self) -> &RecordLogs {
+        &self.logs
     }
 
     /// The records that are rows of `stats_mysql_query_events`.
@@ -261,11 +260,6 @@ impl Runtime {
     /// The same, to be changed.
     pub fn events_mut(&mut self) -> &mut Kept {
         &mut self.events
-    }
-
-    /// Makes the query log continue in a new file.
-    pub fn rotate_query_log(&self) {
-        self.query_log.rotate();
     }
 
     /// Makes the log have the lines that the variable says; returns a remark if it cannot.

@@ -1,10 +1,10 @@
 //! Plans: what another configuration would change, found out without changing anything, and then exactly that change.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
 
-use narrows_proxy::snapshot::{Rows, ServerRow, ServerStatus, Snapshot, UserRow};
+use narrows_proxy::snapshot::{HostgroupId, Rows, ServerRow, ServerStatus, Snapshot, UserRow};
 use narrows_proxy::stats::{DigestLine, Forecast, ServerLine, Take, UserLine, forecast, wait};
 
 use super::load::Strictness;
@@ -95,7 +95,8 @@ impl Runtime {
             let together = Together::of_rows(&rows, &candidate.variables);
             let warnings = candidate.warnings.iter().map(|warning| warning.message.clone());
             let warnings = objection.map(|refusal| refusal.message).into_iter().chain(warnings);
-            let warnings = warnings.chain(together.said_of(candidate.modules())).collect();
+            let warnings = warnings.chain(together.said_of(candidate.modules()));
+            let warnings = warnings.chain(self.obstacles(&candidate.variables)).collect();
             let after = Snapshot::compile(rows, 1, None).map_err(Refusal::admin)?;
             let moved = before.map(|before| forecast(before, &after, &in_use.digests)).unwrap_or_default();
             Ok((warnings, moved, servers, clients))
@@ -261,5 +262,23 @@ fn server_effects(lines: &[ServerLine], after: &[ServerRow]) -> Vec<ServerEffect
         let server = format!("{}:{} in hostgroup {}", line.hostname, line.port, line.hostgroup);
         Some(ServerEffect { server, used: line.used, what })
     };
-    lines.iter().filter(|line| line.used > 0).filter_map(effect).collect()
+    let of_servers = lines.iter().filter(|line| line.used > 0).filter_map(effect);
+    of_servers.chain(empty_hostgroups(lines, after)).collect()
+}
+
+/// Hostgroups with a server that takes statements, and that would have none.
+fn empty_hostgroups(lines: &[ServerLine], after: &[ServerRow]) -> Vec<ServerEffect> {
+    use ServerStatus::{Gone, Leaving, OfflineHard, OfflineSoft};
+    let takes = |status: ServerStatus| !matches!(status, OfflineSoft | Leaving | OfflineHard | Gone);
+    let mut used: BTreeMap<HostgroupId, u64> = BTreeMap::new();
+    for line in lines.iter().filter(|line| takes(line.status)) {
+        *used.entry(line.hostgroup).or_default() += line.used;
+    }
+    used.retain(|hostgroup, _| !after.iter().any(|row| row.hostgroup == *hostgroup && takes(row.status)));
+    let effect = |(hostgroup, used): (HostgroupId, u64)| ServerEffect {
+        server: format!("hostgroup {hostgroup}"),
+        used,
+        what: "it would have no server that takes statements".to_owned(),
+    };
+    used.into_iter().map(effect).collect()
 }

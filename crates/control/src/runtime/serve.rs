@@ -21,9 +21,9 @@ impl Runtime {
         if self.plane.running().is_some() {
             return Reply::error("ProxySQL already started");
         }
-        match DataPlane::start_with(self.servers.over(&self.rows), Arc::clone(&self.sockets), Listening::On) {
-            Ok(mut plane) => {
-                plane.log_queries_to(self.query_log.clone());
+        let (rows, sockets) = (self.servers.over(&self.rows), Arc::clone(&self.sockets));
+        match DataPlane::start_with(rows, sockets, Listening::On, Some(self.logs.clone())) {
+            Ok(plane) => {
                 self.servers.monitor.iter().for_each(|monitor| plane.raise_alarms_at(monitor.alarms()));
                 (self.on_pulse)(Some(plane.pulse()));
                 self.holds.put_into_force(&plane.observer());

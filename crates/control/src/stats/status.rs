@@ -47,14 +47,15 @@ pub fn rows(sources: &Sources<'_>) -> Vec<Line> {
     rows.extend(checks(sources).into_iter().map(|(name, value)| line(&name, value)));
     rows.extend(nodes(sources));
     rows.extend(scheduler::lines(sources.runtime).into_iter().map(|(name, value)| line(&name, value)));
-    rows.push(line("query_log_dropped", sources.runtime.query_log().dropped().to_string()));
+    rows.push(line("query_log_dropped", sources.runtime.logs().queries.dropped().to_string()));
+    rows.push(line("audit_log_dropped", sources.runtime.logs().audit.dropped().to_string()));
     let idle = without_effect(sources);
     rows.push(line(
         "settings_without_effect",
         if idle.is_empty() { "none".to_owned() } else { idle.join("; ") },
     ));
     rows.extend(sources.runtime.observer().map(|observer| global::of_narrows(&observer)).unwrap_or_default());
-    rows.extend(traces(sources.runtime.query_log().traces()));
+    rows.extend(traces(sources.runtime.logs().queries.traces()));
     rows
 }
 

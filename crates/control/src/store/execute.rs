@@ -9,6 +9,7 @@ use super::answer::{Answer, Refusal, ResultSet, cell, reason};
 use super::guard::{Abandoned, Guard, Late, Limits, Origin, URGENT_LIMIT};
 use super::owned::Ownership;
 use super::packed::Packed;
+use super::row_watch::RowWatch;
 use crate::urgency::Urgency;
 
 /// The maximum size of an answer as sent to a client: twice the largest statistics table, and twice the largest packet
@@ -24,6 +25,10 @@ pub struct GuardedConnection {
     writable: bool,
     /// Rows changed by the last statement that changed any: statements that change none return this number again.
     affected: u64,
+    /// The rows that the last statement of an operator has changed,
+    pub(super) watch: RowWatch,
+    /// if they are collected.
+    watches: bool,
 }
 
 /// Whether statements may change anything.
@@ -54,7 +59,9 @@ impl GuardedConnection {
             FunctionFlags::SQLITE_UTF8,
             is_operator,
         )?;
-        Ok(GuardedConnection { connection, guard, writable: true, affected: 0 })
+        let watch = RowWatch::default();
+        watch.add_functions(&connection)?;
+        Ok(GuardedConnection { connection, guard, writable: true, affected: 0, watches: false, watch })
     }
 
     /// Executes the first statement in `text`; what follows it is ignored.
@@ -89,7 +96,11 @@ impl GuardedConnection {
 
     fn run_as(&mut self, origin: Origin, text: &str) -> Result<Answer, Refusal> {
         let before = self.connection.total_changes();
+        self.watch.forget();
         let outcome = self.prepare_and_run(origin, text);
+        if outcome.is_err() {
+            self.watch.forget();
+        }
         if !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK")?;
         }
@@ -130,6 +141,16 @@ impl GuardedConnection {
         refusal(error, self.guard.late(), &self.guard.limits)
     }
 
+    /// Collects the rows that operators change from now on, or no more.
+    pub fn watch_rows(&mut self, on: bool) -> rusqlite::Result<()> {
+        if self.watches != on {
+            self.set_access(Access::ReadWrite)?;
+            RowWatch::set(&self.connection, on)?;
+            self.watches = on;
+        }
+        Ok(())
+    }
+
     /// What the configuration file owns.
     pub fn ownership(&self) -> &Ownership {
         self.guard.ownership()
@@ -140,7 +161,7 @@ impl GuardedConnection {
         self.guard.own(ownership);
     }
 
-    fn set_access(&mut self, access: Access) -> Result<(), Refusal> {
+    fn set_access(&mut self, access: Access) -> rusqlite::Result<()> {
         let writable = access == Access::ReadWrite;
         if self.writable != writable {
             self.connection.pragma_update(None, "query_only", !writable)?;

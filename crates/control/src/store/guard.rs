@@ -13,6 +13,7 @@ use rusqlite::{Connection, Result};
 
 use super::Role;
 use super::owned::Ownership;
+use super::row_watch;
 use crate::schema::{self, Database, MODULES, Module};
 use crate::urgency::Urgency;
 
@@ -389,13 +390,16 @@ fn is_allowed(context: &AuthContext<'_>) -> bool {
         Pragma { pragma_name, pragma_value } => is_question(pragma_name, pragma_value),
         Function { function_name } => {
             !FUNCTIONS_DENIED.iter().any(|denied| denied.eq_ignore_ascii_case(function_name))
+                && row_watch::may_call(function_name, context.accessor)
         }
         CreateTable { table_name } | DropTable { table_name } | AlterTable { table_name, .. } => {
             own(table_name)
         }
         CreateTempTable { .. } | CreateTempView { .. } | CreateTempIndex { .. } => false,
         CreateIndex { .. } | DropIndex { .. } => context.database_name == Some("main"),
-        CreateView { view_name } | DropView { view_name } => own(view_name),
+        CreateView { view_name } | DropView { view_name } => {
+            own(view_name) && !row_watch::is_name_of_trigger(view_name)
+        }
         Insert { table_name } | Delete { table_name } | Update { table_name, .. } => {
             !is_unchangeable(table_name)
         }

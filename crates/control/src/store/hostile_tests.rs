@@ -140,7 +140,7 @@ const QUICK: &str = "-> ->> abs avg bm25 caching_sha2_password changes char coal
     json_array_length json_error_position json_extract json_group_array json_group_object json_object json_quote \
     json_type json_valid jsonb jsonb_array jsonb_extract jsonb_group_array jsonb_group_object jsonb_object \
     julianday lag last_insert_rowid last_value lead length likelihood likely lower match matchinfo max min \
-    mysql_native_password narrows_is_operator nth_value ntile nullif octet_length offsets optimize percent_rank printf quote random \
+    mysql_native_password narrows_is_operator narrows_row_after narrows_row_before narrows_row_gone nth_value ntile nullif octet_length offsets optimize percent_rank printf quote random \
     randomblob rank round row_number rtreedepth rtreenode sign snippet soundex sqlite_compileoption_get \
     sqlite_compileoption_used sqlite_source_id sqlite_version strftime string_agg substr substring subtype sum \
     time timediff total total_changes typeof unhex unicode unistr unistr_quote unixepoch unlikely upper zeroblob";

@@ -11,7 +11,7 @@ use super::reading::{NO_EFFECT, ROW_LEFT_OUT};
 use super::source::SourceTables;
 use super::variables::{PUT_BACK, Phase, UNKNOWN};
 use crate::config::diagnostic::{Diagnostic, Problem};
-use crate::config::{parse, tables};
+use crate::config::tables;
 use crate::config_file;
 use crate::config_file::finding::Scope;
 use crate::config_file::together::Together;
@@ -122,8 +122,7 @@ impl Store {
 impl ImportReport {
     /// What can be said of a file before it is loaded.
     fn of_file(&mut self, path: &Path) -> Result<(), OpenError> {
-        let loaded = config_file::load(path).map_err(OpenError::File)?;
-        let document = parse::document(path).map_err(OpenError::File)?;
+        let (loaded, document) = config_file::load_with_tree(path).map_err(OpenError::File)?;
         for entry in &document.root {
             let column = tables::BOOTSTRAP.column(&entry.name).map(|column| column.name);
             if let Some(name) = column.or((entry.name == tables::FLEET.name).then_some(tables::FLEET.name)) {

@@ -30,6 +30,7 @@ mod ownership;
 mod packed;
 mod reading;
 mod records;
+mod row_watch;
 mod running;
 mod snapshot;
 mod source;
@@ -60,7 +61,7 @@ pub use open::{OpenError, Opening, Start};
 pub use owned::Ownership;
 pub use ownership::SectionOwner;
 pub use packed::{Cell, Packed, rows_of};
-pub use reading::key as key_of_row;
+pub use row_watch::RowsChanged;
 use running::Running;
 pub use snapshot::Snapshot;
 pub use source::{MOST_BYTES, SourceError, SourceTable, SourceTables, holds_settings, imported_tables};
@@ -111,6 +112,19 @@ impl Store {
             self.drift = None;
         }
         answer
+    }
+
+    /// Whether the rows that statements change are kept, for [`Store::take_changed_rows`].
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn watch_rows(&mut self, on: bool) -> Result<(), Refusal> {
+        Ok(self.all.watch_rows(on)?)
+    }
+
+    /// The rows that the last statement has changed.
+    pub fn take_changed_rows(&mut self) -> RowsChanged {
+        self.all.watch.take()
     }
 
     /// Whether SQLite accepts one SQL statement of a full user, without executing it.

@@ -13,6 +13,7 @@ use crate::config_file::hostgroups::Managed;
 use crate::monitor::cluster::ClusterKind;
 use crate::schema::Module;
 use crate::schema::{self, Database};
+use crate::versions::key;
 
 /// `ER_WRONG_ARGUMENTS`: a row that cannot be applied.
 pub(super) const ROW_LEFT_OUT: u16 = 1210;
@@ -250,22 +251,4 @@ pub(super) fn file_value(cell: &Value) -> Option<tree::NodeValue> {
         Value::Text(text) => tree::NodeValue::Text(text.clone()),
         Value::Blob(bytes) => tree::NodeValue::Text(String::from_utf8_lossy(bytes).into_owned()),
     })
-}
-
-/// The key of a row, as shown to operators.
-pub fn key(table: &str, cells: &[Value]) -> String {
-    key_of(table, schema::columns(table).into_iter().zip(cells))
-}
-
-/// The same, of cells that are given with their columns.
-pub(super) fn key_of<'a>(table: &str, cells: impl Iterator<Item = (&'a str, &'a Value)>) -> String {
-    let keys = schema::key(table);
-    let named = cells.filter(|(name, _)| keys.contains(name));
-    let text = |cell: &Value| match cell {
-        Value::Integer(integer) => integer.to_string(),
-        Value::Text(text) => format!("'{text}'"),
-        Value::Blob(bytes) => format!("'{}'", String::from_utf8_lossy(bytes)),
-        other => format!("{other:?}"),
-    };
-    named.map(|(name, cell)| format!("{name}={}", text(cell))).collect::<Vec<_>>().join(" ")
 }

@@ -6,10 +6,10 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
 use super::answer::reason;
-use super::reading::key_of;
 use super::source::{SourceTable, SourceTables, imported_tables};
 use crate::schema;
 use crate::variables::{Kind, Variable};
+use crate::versions::key_of;
 
 /// The file name of the database in ProxySQL's data folder.
 pub const PROXYSQL: &str = "proxysql.db";

@@ -5,12 +5,13 @@ use std::fmt::Write;
 use rusqlite::types::Value;
 
 use super::answer::Refusal;
-use super::reading::{cells_where, file_value, key};
+use super::reading::{cells_where, file_value};
 use super::{Store, variables};
 use crate::config::schema::{Absent, Section};
 use crate::config::tables::{SECTIONS, SECTIONS_STORED_ONLY};
 use crate::schema::{self, Database, MODULES, Module};
 use crate::variables::{Kind, Variable};
+use crate::versions::key;
 
 impl Store {
     /// The contents of memory as a `narrows.toml`, and what a file cannot say.

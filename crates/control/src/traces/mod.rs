@@ -9,7 +9,7 @@ mod collector;
 pub mod endpoint;
 mod environment;
 mod exporter;
-mod private;
+pub mod private;
 mod resource;
 mod roots;
 mod sender;

@@ -42,8 +42,8 @@ const fn text(row: Described, set: fn(&mut Variables, &str), default: &'static s
 /// The authentication plugins that a greeting may offer.
 const PLUGINS: &[&str] = &["mysql_native_password", "caching_sha2_password"];
 
-/// Where the query log may go.
-const OUTPUTS: &[&str] = narrows_proxy::query_log::LogOutput::NAMES;
+/// Where the query log and the audit log may go.
+const OUTPUTS: &[&str] = narrows_proxy::log_target::LogOutput::NAMES;
 
 /// What its lines may be.
 const LINE_FORMATS: &[&str] = narrows_proxy::query_log::LINE_FORMATS;

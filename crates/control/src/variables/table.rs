@@ -26,8 +26,6 @@ pub static VARIABLES: LazyLock<Vec<Variable>> = LazyLock::new(|| {
 #[rustfmt::skip]
 static ROWS: &[Variable] = &[
     text("mysql-add_ldap_user_comment", Obscure, Form::Any, "", "Name of the comment with the user that the LDAP plugin adds to statements."),
-    text("mysql-auditlog_filename", Useful, Form::Any, "", "Prefix of the audit log's file names; empty: no audit log.").file_prefix(),
-    integer("mysql-auditlog_filesize", Useful, 104_857_600, 1_048_576, 1_073_741_824, "Bytes after which the audit log continues in a new file."),
     integer("mysql-auto_increment_delay_multiplex", Essential, 0, 0, 1_000_000, "Statements for which a session keeps its connection after it has received an insert id. Narrows remembers the id, and LAST_INSERT_ID() returns it on any connection, so the default is 0 (ProxySQL: 5).")
         .needless("the insert id follows its session to any connection"),
     integer("mysql-auto_increment_delay_multiplex_timeout_ms", Useful, 10_000, 0, 3_600_000, "Milliseconds after which the session no longer keeps that connection; 0: no limit.")

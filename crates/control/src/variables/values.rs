@@ -27,6 +27,11 @@ impl Values {
         self.iter().find(|(variable, _)| variable.name.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
+    /// The text of the variable `name`; empty if there is none.
+    pub fn text(&self, name: &str) -> String {
+        self.value(name).map(ToString::to_string).unwrap_or_default()
+    }
+
     /// Sets `variable` to the written value, unless that is wrong.
     pub fn set(&mut self, variable: &'static Variable, written: &tree::NodeValue) -> Result<(), Problem> {
         self.put(variable, variable.parse(written)?);

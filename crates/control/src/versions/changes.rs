@@ -59,10 +59,7 @@ pub fn changes(before: &ConfigDocument, after: &ConfigDocument) -> Vec<RowChange
 
 fn of_table(table: &'static str, before: &[Vec<Value>], after: &[Vec<Value>], found: &mut Vec<RowChange>) {
     let places = key_places(table);
-    let mut add = |kind: ChangeKind, rows: [Option<&Vec<Value>>; 2]| {
-        let Some(row) = rows.into_iter().flatten().next() else { return };
-        found.push(RowChange { table, key: key(table, &places, row), kind, columns: columns(table, rows) });
-    };
+    let mut add = |rows: [Option<&Vec<Value>>; 2]| found.extend(row_change(table, rows));
     // Both are sorted by their keys.
     let (mut before, mut after) = (before.iter().peekable(), after.iter().peekable());
     loop {
@@ -78,11 +75,28 @@ fn of_table(table: &'static str, before: &[Vec<Value>], after: &[Vec<Value>], fo
             (Some(one), Some(other)) => sort_key(&places, one).cmp(&sort_key(&places, other)),
         };
         match order {
-            Ordering::Less => add(ChangeKind::Removed, [before.next(), None]),
-            Ordering::Greater => add(ChangeKind::Added, [None, after.next()]),
-            Ordering::Equal => add(ChangeKind::Altered, [before.next(), after.next()]),
+            Ordering::Less => add([before.next(), None]),
+            Ordering::Greater => add([None, after.next()]),
+            Ordering::Equal => add([before.next(), after.next()]),
         }
     }
+}
+
+/// What has become of one row, given as it was before and as it is after; `None`: nothing.
+pub fn row_change(table: &'static str, rows: [Option<&Vec<Value>>; 2]) -> Option<RowChange> {
+    let kind = match rows {
+        [None, None] => return None,
+        [Some(before), Some(after)] if before == after => return None,
+        [None, Some(_)] => ChangeKind::Added,
+        [Some(_), None] => ChangeKind::Removed,
+        [Some(_), Some(_)] => ChangeKind::Altered,
+    };
+    let row = rows.into_iter().flatten().next()?;
+    if table == VARIABLES {
+        let name = plain(row.first()?)?;
+        return Some(variable_change(&name, rows.map(|row| plain(row?.get(1)?)), kind));
+    }
+    Some(RowChange { table, key: key(table, row), kind, columns: columns(table, rows) })
 }
 
 /// The columns in which two rows differ; a row that is not there is compared with the defaults.
@@ -116,25 +130,31 @@ fn of_variables(before: &ConfigDocument, after: &ConfigDocument, found: &mut Vec
             (_, None) => ChangeKind::Removed,
             _ => ChangeKind::Altered,
         };
-        let shown = |text: Option<&&str>| {
-            text.map(|text| if is_secret_variable(name) { SECRET.to_owned() } else { (*text).to_owned() })
-        };
-        let columns = vec![("variable_value", shown(one), shown(other))];
-        found.push(RowChange { table: "global_variables", key: name.to_owned(), kind, columns });
+        let texts = [one, other].map(|text| text.map(|text| (*text).to_owned()));
+        found.push(variable_change(name, texts, kind));
     }
 }
 
-fn key(table: &str, places: &[usize], row: &[Value]) -> String {
-    let columns = schema::columns(table);
-    let cell = |place: &usize| {
-        let value = match row.get(*place)? {
-            Value::Integer(integer) => integer.to_string(),
-            Value::Text(text) => format!("'{text}'"),
-            other => plain(other).unwrap_or_else(|| "NULL".to_owned()),
-        };
-        Some(format!("{}={value}", columns.get(*place)?))
+fn variable_change(name: &str, texts: [Option<String>; 2], kind: ChangeKind) -> RowChange {
+    let shown = |text: String| if is_secret_variable(name) { SECRET.to_owned() } else { text };
+    let [one, other] = texts.map(|text| text.map(shown));
+    RowChange { table: VARIABLES, key: name.to_owned(), kind, columns: vec![("variable_value", one, other)] }
+}
+
+/// The key of a row as operators write it.
+pub fn key(table: &str, row: &[Value]) -> String {
+    key_of(table, schema::columns(table).into_iter().zip(row))
+}
+
+/// The same, of cells that are given with their columns.
+pub fn key_of<'a>(table: &str, cells: impl Iterator<Item = (&'a str, &'a Value)>) -> String {
+    let keys = schema::key(table);
+    let text = |cell: &Value| match cell {
+        Value::Integer(integer) => integer.to_string(),
+        other => plain(other).map_or_else(|| "NULL".to_owned(), |text| format!("'{text}'")),
     };
-    places.iter().filter_map(cell).collect::<Vec<_>>().join(" ")
+    let named = cells.filter(|(name, _)| keys.contains(name));
+    named.map(|(name, cell)| format!("{name}={}", text(cell))).collect::<Vec<_>>().join(" ")
 }
 
 fn plain(cell: &Value) -> Option<String> {
@@ -146,6 +166,9 @@ fn plain(cell: &Value) -> Option<String> {
         Value::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
     })
 }
+
+/// The table of variables.
+const VARIABLES: &str = "global_variables";
 
 /// What stands for a value that may not be shown.
 const SECRET: &str = "***";
@@ -168,7 +191,7 @@ pub fn summary(changes: &[RowChange]) -> String {
     let mut rows: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
     let (mut variables, mut more) = (Vec::new(), 0_usize);
     for change in changes {
-        if change.table != "global_variables" {
+        if change.table != VARIABLES {
             rows.entry(change.table).or_default()[change.kind as usize] += 1;
         } else if variables.len() < MOST_NAMED {
             variables.push(variable(change));

@@ -18,6 +18,7 @@ use narrows_wire::proxy_protocol::ProxyHeader;
 use narrows_wire::{Capabilities, Errno, Header, Status};
 use zeroize::Zeroize;
 
+use crate::audit::{AuditEvent, AuditPeer};
 use crate::backend::Want;
 use crate::buffer::Buffer;
 use crate::hot_restart::{RestoredClient, RestoredSession, SentGreeting};
@@ -100,29 +101,34 @@ pub async fn accept(
     let snapshot = worker.snapshot();
     let variables = &snapshot.variables;
     let hosts = &worker.peers.client_hosts;
-    let mut peer = stream.peer();
-    let log_in = log_in(worker, &snapshot, stream, admission, &mut peer, *restored);
+    let mut who = AuditPeer { client: stream.peer(), local: stream.local(), ..AuditPeer::default() };
+    let log_in = log_in(worker, &snapshot, stream, admission, &mut who, *restored);
     let login = timeout(variables.connect_timeout_client, log_in);
     match login.await.unwrap_or(Err(LoginError::Timeout)) {
         Ok(client) => {
             if client.restored.is_none() {
-                hosts.succeeded(variables, &peer.0);
+                hosts.succeeded(variables, &who.client.0);
                 worker.counters.borrow_mut().logins += 1;
+                worker.peers.audit(|| AuditEvent::now("MySQL_Client_Connect_OK", who));
             }
             Some(client)
         }
         Err(error) => {
             count_failure(worker, &error);
+            let (host, port) = &who.client;
             if matches!(error, LoginError::NothingSent) {
                 // There may be one every second, and it is no attempt to log in.
-                tracing::debug!(client = peer.0, port = peer.1, "disconnected without a login");
+                tracing::debug!(client = host, port, "disconnected without a login");
                 return None;
             }
             if !matches!(error, LoginError::Closed(_)) {
-                hosts.failed(variables, &peer.0);
+                hosts.failed(variables, host);
             }
             worker.failed_logins.tell(|| {
-                tracing::info!(client = peer.0, port = peer.1, %error, "login failed");
+                tracing::info!(client = host, port, %error, "login failed");
+            });
+            worker.peers.audit(|| {
+                AuditEvent::now("MySQL_Client_Connect_ERR", who).with("extra_info", error.to_string())
             });
             None
         }
@@ -145,30 +151,34 @@ fn count_failure(worker: &Worker, error: &LoginError) {
     }
 }
 
-/// Logs a client in; its address is stored in `peer` as soon as it is known.
+/// Logs a client in; what is known about it is stored in `who` as soon as it is known.
 async fn log_in(
     worker: &Rc<Worker>,
     snapshot: &Snapshot,
     stream: Stream,
     admission: Admission,
-    peer: &mut (String, u16),
+    who: &mut AuditPeer,
     restored: RestoredClient,
 ) -> Result<LoggedIn, LoginError> {
     let began = Instant::now();
     stream.set_keepalive(snapshot.variables.tcp_keepalive());
     let SentGreeting { id, nonce, offered } = match restored.sent_greeting {
         Some(sent) => sent,
-        None => greet(worker, snapshot, &stream, admission, &peer.0).await?,
+        None => greet(worker, snapshot, &stream, admission, &who.client.0).await?,
     };
+    who.thread_id = id;
     let mut input = Buffer::default();
     input.append(&restored.login);
-    if snapshot.variables.proxy_protocol_networks.contain(&peer.0)
+    if snapshot.variables.proxy_protocol_networks.contain(&who.client.0)
         && let Some(client) = proxied(&stream, &mut input).await?
     {
-        *peer = client;
-        check_failures(worker, snapshot, &peer.0)?;
+        who.client = client;
+        check_failures(worker, snapshot, &who.client.0)?;
     }
     let (mut stream, header, mut response) = hello(snapshot, stream, &mut input, offered).await?;
+    who.username = String::from_utf8_lossy(&response.user).into_owned();
+    who.schemaname = String::from_utf8_lossy(response.schema.as_deref().unwrap_or_default()).into_owned();
+    who.tls = stream.transport() == Transport::Tls;
     let sequence = header.sequence.wrapping_add(1);
     input.wipe(header.packet_length());
     if let Some((errno, text)) = refusal_of_collation(response.charset.into()) {
@@ -180,7 +190,7 @@ async fn log_in(
         plugin: response.plugin.as_deref(),
         answer: &response.auth_response,
         can_switch: response.capabilities.contains(Capabilities::PLUGIN_AUTH),
-        host: &peer.0,
+        host: &who.client.0,
     };
     let authenticated = authenticate(worker, snapshot, &stream, &mut input, &nonce, sequence, claim).await;
     // With some plugins this is the password.
@@ -202,7 +212,7 @@ async fn log_in(
         let early = std::mem::take(&mut input);
         stream = stream.with_compression(algorithm, End::Server, early.filled()).map_err(ReadError::Io)?;
     }
-    let (peer, restored) = (peer.clone(), restored.session);
+    let (peer, restored) = (who.client.clone(), restored.session);
     let login_time = began.elapsed();
     Ok(LoggedIn { stream, input, id, account, want, capabilities, state, nonce, peer, login_time, restored })
 }

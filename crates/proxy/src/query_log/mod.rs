@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
+use crate::log_target::{LogOutput, LogTarget};
 use crate::rows::Variables;
 pub(crate) use lottery::Lottery;
 use queue::Shared;
@@ -42,13 +43,7 @@ pub enum Message {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// Where to.
-    pub output: LogOutput,
-    /// The prefix of the files' names; empty: nothing is written to files.
-    pub filename: String,
-    /// Bytes after which the log continues in a new file.
-    pub filesize: u64,
-    /// The time after which the log continues in a new file; zero: never.
-    pub interval: Duration,
+    pub target: LogTarget,
     /// Whether a record is a line of text instead of an object of JSON.
     pub is_text: bool,
     /// The number of records that are kept for `DUMP EVENTSLOG`.
@@ -59,42 +54,16 @@ pub struct Settings {
     pub collector: String,
 }
 
-/// Where records are written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogOutput {
-    /// To files.
-    File,
-    /// To standard output.
-    Stdout,
-    /// To the socket of the system's log.
-    Syslog,
-    /// To the socket of systemd's journal.
-    Journald,
-}
-
-impl LogOutput {
-    /// The outputs by their names in `mysql-eventslog_output`.
-    pub const NAMES: &[&str] = &["file", "stdout", "syslog", "journald"];
-
-    /// The output of a valid name.
-    pub fn of(name: &str) -> LogOutput {
-        match name {
-            "stdout" => LogOutput::Stdout,
-            "syslog" => LogOutput::Syslog,
-            "journald" => LogOutput::Journald,
-            _ => LogOutput::File,
-        }
-    }
-}
-
 impl Settings {
     /// The settings from the variables.
     pub fn of(variables: &Variables) -> Settings {
         Settings {
-            output: LogOutput::of(&variables.eventslog_output),
-            filename: variables.eventslog_filename.clone(),
-            filesize: variables.eventslog_filesize,
-            interval: variables.eventslog_rotate_interval,
+            target: LogTarget {
+                output: LogOutput::of(&variables.eventslog_output),
+                filename: variables.eventslog_filename.clone(),
+                filesize: variables.eventslog_filesize,
+                interval: variables.eventslog_rotate_interval,
+            },
             is_text: variables.eventslog_line_format == TEXT,
             kept: variables.eventslog_buffer_history_size,
             kept_text: variables.eventslog_buffer_max_query_length,

@@ -11,6 +11,12 @@
 macro_rules! data_plane_variables {
     ($callback:ident) => {
         $callback! {
+            auditlog_filename: String = text("", Form::Any), "mysql-auditlog_filename", Useful [file_prefix],
+                "Prefix of the audit log's file names; empty: no audit log in files.";
+            auditlog_filesize: u64 = integer(104_857_600, 1_048_576, 1_073_741_824), "mysql-auditlog_filesize", Useful,
+                "Bytes after which the audit log continues in a new file.";
+            auditlog_output: String = text("file", Form::OneOf(OUTPUTS)), "mysql-auditlog_output", Useful,
+                "Where the audit log goes: file, stdout, syslog or journald. (Not in ProxySQL.)";
             aurora_replicas_instead: usize = integer(2, 0, 100), "mysql-aurora_max_lag_ms_only_read_from_replicas", Obscure,
                 "Number of replicas with sufficiently low lag from which reads with a lag limit no longer use an Aurora writer; 0: they always may.";
             auto_read_write_split: bool = flag(false), "mysql-auto_read_write_split", Useful,

@@ -233,7 +233,9 @@ impl Session {
             asked.filter(|schema| !schema.is_empty()),
             begin,
         );
-        let (place, want, state) = changed.await.map_err(End::ErrorSent)?;
+        let changed = changed.await;
+        self.audit_change(&change.user, changed.as_ref().err().map(String::as_str));
+        let (place, want, state) = changed.map_err(End::ErrorSent)?;
         *self.handle.username.borrow_mut() = want.account.row.username.clone();
         (self.want, self.account) = (want, place);
         // The first status flags are those of the new account's servers.

@@ -1,6 +1,7 @@
 //! A client's session: reads a command, dispatches it and replies, until the client disconnects or is disconnected.
 
 mod aside;
+mod audit;
 mod begin_again;
 mod binding;
 mod cached;
@@ -191,6 +192,7 @@ impl Session {
     /// Serves commands until the session is over, and cleans up.
     pub async fn run(mut self: Box<Self>) {
         let end = self.serve().await;
+        self.audit_end(&end);
         match &end {
             End::Quit => {}
             End::Interrupted(Interrupt::Shutdown) => {}

@@ -121,6 +121,7 @@ impl Session {
         let effects = effects(&done(job, text), &report(outcome), before);
         self.settle_statement(&mut backend, job, effects.prepared, outcome);
         self.apply(&mut backend, &effects);
+        self.audit_schema(job, outcome);
         if job.statement.kind == Kind::Set {
             self.doubt_reports(&mut backend);
         }

@@ -1,11 +1,12 @@
 //! What the workers share: counts of clients, connection ids, and the senders to each of them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use narrows_sql::KillKind;
 
 use super::client_hosts::ClientHosts;
+use crate::audit::{AuditEvent, AuditLog};
 use crate::cache;
 use crate::outbox::Outbox;
 use crate::pool;
@@ -97,6 +98,8 @@ pub struct Peers {
     pub cache: Arc<cache::Shared>,
     /// Bytes of buffers for long commands that are taken in.
     pub upload_bytes: AtomicU64,
+    /// The audit log, once there is one.
+    audit: OnceLock<AuditLog>,
     /// What reaches the workers' pools,
     pub(crate) pools: Outbox<pool::Mail>,
     /// who waits there,
@@ -120,9 +123,23 @@ impl Peers {
             client_hosts: ClientHosts::default(),
             cache: Arc::new(cache::Shared::new(workers, caches)),
             upload_bytes: AtomicU64::new(0),
+            audit: OnceLock::new(),
             pools,
             pokes,
             kills,
+        }
+    }
+
+    /// From now on, events go to this audit log. Set once.
+    pub fn audit_to(&self, log: AuditLog) {
+        let is_first = self.audit.set(log).is_ok();
+        debug_assert!(is_first, "a data plane has one audit log");
+    }
+
+    /// Adds an event to the audit log, if there is one and it is on.
+    pub fn audit(&self, event: impl FnOnce() -> AuditEvent) {
+        if let Some(log) = self.audit.get() {
+            log.tell(event);
         }
     }
 

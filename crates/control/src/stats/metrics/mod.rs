@@ -32,9 +32,9 @@ pub fn text(sources: &Sources<'_>, drift: Option<&Drift>) -> String {
     own::write_configuration(&mut page, sources, drift);
     own::write_monitor(&mut page, sources);
     own::write_pair_writers(&mut page, sources);
-    own::write_traces(&mut page, sources.runtime.query_log().traces());
+    own::write_traces(&mut page, sources.runtime.logs().queries.traces());
     own::write_nodes(&mut page, sources);
-    own::write_query_log(&mut page, sources);
+    own::write_logs(&mut page, sources);
     scheduler::write(&mut page, sources.runtime);
     of_workers(&mut page, sources);
     own::write_left_out(&mut page);

@@ -75,10 +75,13 @@ pub fn write_pins(page: &mut Page, clients: &[(ClientLine, u64)]) {
     }
 }
 
-/// Writes how many statements are missing in the query log.
-pub fn write_query_log(page: &mut Page, sources: &Sources<'_>) {
+/// Writes how many statements and events are missing in the query log and the audit log.
+pub fn write_logs(page: &mut Page, sources: &Sources<'_>) {
     let help = "Statements that were to be logged or traced, and were dropped because the log was too slow or could not be written.";
-    page.single("narrows_query_log_dropped_total", Counter, help, sources.runtime.query_log().dropped());
+    let logs = sources.runtime.logs();
+    page.single("narrows_query_log_dropped_total", Counter, help, logs.queries.dropped());
+    let help = "Events that are not in the audit log, because it was too slow or could not be written.";
+    page.single("narrows_audit_log_dropped_total", Counter, help, logs.audit.dropped());
 }
 
 /// Writes the monitor's findings.

@@ -1,4 +1,4 @@
-//! The query log in the system's log or in systemd's journal: datagrams to their sockets, which are never waited for.
+//! A log in the system's log or in systemd's journal: datagrams to their sockets, which are never waited for.
 
 use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixDatagram;
@@ -17,6 +17,8 @@ pub enum Destination {
 #[derive(Debug)]
 pub struct LogSocket {
     destination: Destination,
+    /// The name of the log, for people.
+    name: &'static str,
     socket: UnixDatagram,
 }
 
@@ -25,19 +27,19 @@ impl LogSocket {
     ///
     /// # Errors
     /// If nothing listens there.
-    pub fn connect(destination: Destination) -> io::Result<LogSocket> {
+    pub fn connect(destination: Destination, name: &'static str) -> io::Result<LogSocket> {
         let path = match destination {
             Destination::Syslog => SYSLOG,
             Destination::Journald => JOURNAL,
         };
-        LogSocket::connect_to(destination, Path::new(path))
+        LogSocket::connect_to((destination, name), Path::new(path))
     }
 
-    fn connect_to(destination: Destination, path: &Path) -> io::Result<LogSocket> {
+    fn connect_to((destination, name): (Destination, &'static str), path: &Path) -> io::Result<LogSocket> {
         let socket = UnixDatagram::unbound()?;
         socket.connect(path)?;
         socket.set_nonblocking(true)?;
-        Ok(LogSocket { destination, socket })
+        Ok(LogSocket { destination, name, socket })
     }
 
     /// Whether it leads there.
@@ -58,7 +60,7 @@ impl LogSocket {
                 Destination::Syslog => {
                     format!("<{PRIORITY}>narrows[{}]: {cut}", std::process::id()).into_bytes()
                 }
-                Destination::Journald => journal_entry(cut),
+                Destination::Journald => journal_entry(self.name, cut),
             };
             match self.socket.send(&datagram) {
                 Err(error) if error.raw_os_error() == Some(TOO_LONG) && length > 1024 => length /= 2,
@@ -70,8 +72,11 @@ impl LogSocket {
 }
 
 /// The fields of an entry. The message has its length before it, so that it may contain anything.
-fn journal_entry(line: &str) -> Vec<u8> {
-    let mut entry = b"PRIORITY=6\nSYSLOG_IDENTIFIER=narrows\nNARROWS_LOG=query\nMESSAGE\n".to_vec();
+fn journal_entry(name: &str, line: &str) -> Vec<u8> {
+    // "query" of "query log".
+    let short = name.split(' ').next().unwrap_or(name);
+    let mut entry =
+        format!("PRIORITY=6\nSYSLOG_IDENTIFIER=narrows\nNARROWS_LOG={short}\nMESSAGE\n").into_bytes();
     entry.extend_from_slice(&(line.len() as u64).to_le_bytes());
     entry.extend_from_slice(line.as_bytes());
     entry.push(b'\n');
@@ -107,12 +112,12 @@ mod tests {
             let length = server.recv(&mut buffer).expect("a datagram");
             String::from_utf8_lossy(buffer.get(..length).unwrap_or_default()).into_owned()
         };
-        let syslog = LogSocket::connect_to(Destination::Syslog, &path).expect("connected");
+        let syslog = LogSocket::connect_to((Destination::Syslog, "query log"), &path).expect("connected");
         syslog.send("{\"a\":1}").expect("sent");
         assert_eq!(receive(), format!("<30>narrows[{}]: {{\"a\":1}}", std::process::id()));
         syslog.send(&"x".repeat(10 << 20)).expect("sent, cut");
         assert!(receive().len() > 1000);
-        let journal = LogSocket::connect_to(Destination::Journald, &path).expect("connected");
+        let journal = LogSocket::connect_to((Destination::Journald, "query log"), &path).expect("connected");
         journal.send("a\nb").expect("sent");
         assert!(receive().ends_with("MESSAGE\n\u{3}\0\0\0\0\0\0\0a\nb\n"));
         // Nobody reads: it is an error, not a wait.

@@ -1,12 +1,12 @@
-//! The query log in files `name.00000001`, `name.00000002` and so on.
+//! A log in files `name.00000001`, `name.00000002` and so on.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use narrows_proxy::query_log::Settings;
+use narrows_proxy::log_target::LogTarget;
 
 /// The current file, and the lines that are not in it yet.
 #[derive(Debug, Default)]
@@ -22,6 +22,8 @@ struct OpenFile {
     bytes: u64,
     /// Lines that are not in the file yet.
     pending: Vec<u8>,
+    /// Since when they wait.
+    since: Instant,
     records: u64,
     opened: Instant,
 }
@@ -32,29 +34,32 @@ impl Files {
         Files { datadir: datadir.to_owned(), file: None }
     }
 
-    /// Adds a line; returns whether it should be flushed soon.
+    /// Adds a line; returns whether it should be flushed now.
     ///
     /// # Errors
     /// If there can be no file, or a full one cannot be written to; and how many lines were lost.
-    pub fn add(&mut self, line: &str, settings: &Settings) -> Result<bool, (io::Error, u64)> {
+    pub fn add(&mut self, line: &str, target: &LogTarget) -> Result<bool, (io::Error, u64)> {
         let over = |file: &OpenFile| {
-            let old = !settings.interval.is_zero() && file.opened.elapsed() >= settings.interval;
-            file.bytes + file.pending.len() as u64 >= settings.filesize || old
+            let old = !target.interval.is_zero() && file.opened.elapsed() >= target.interval;
+            file.bytes + file.pending.len() as u64 >= target.filesize || old
         };
         if self.file.as_ref().is_some_and(over) {
             self.close().map_err(|(error, lost)| (error, lost + 1))?;
         }
         if self.file.is_none() {
-            let path = self.datadir.join(&settings.filename);
+            let path = self.datadir.join(&target.filename);
             let file = create_next(&path).map_err(|error| (error, 1))?;
-            let (pending, opened) = (Vec::new(), Instant::now());
-            self.file = Some(OpenFile { file, bytes: 0, pending, records: 0, opened });
+            let (pending, now) = (Vec::new(), Instant::now());
+            self.file = Some(OpenFile { file, bytes: 0, pending, since: now, records: 0, opened: now });
         }
         let Some(file) = &mut self.file else { return Ok(false) };
+        if file.pending.is_empty() {
+            file.since = Instant::now();
+        }
         file.pending.extend_from_slice(line.as_bytes());
         file.pending.push(b'\n');
         file.records += 1;
-        Ok(file.pending.len() >= PENDING)
+        Ok(file.pending.len() >= PENDING || file.since.elapsed() >= FLUSH_INTERVAL)
     }
 
     /// Writes what is pending; returns whether that was something. If not everything can be written, only whole lines are kept.
@@ -97,6 +102,9 @@ fn create_next(base: &Path) -> io::Result<File> {
     // Statements contain secrets of applications, so only the owner and the group may read the file.
     OpenOptions::new().create_new(true).append(true).mode(0o640).open(path)
 }
+
+/// How long a line may wait in memory while others follow.
+pub const FLUSH_INTERVAL: Duration = Duration::from_millis(200);
 
 /// The maximum number of waiting bytes.
 const PENDING: usize = 64 * 1024;

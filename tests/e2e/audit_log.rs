@@ -1,0 +1,230 @@
+//! The audit log: who comes, who is refused, who leaves, and what administrators change.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use narrows_testkit::{
+    Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, TempFolder, wait_until,
+};
+use serde_json::{Value as Json, json};
+
+use crate::support::start;
+
+/// A Narrows with an audit log in a folder of its own.
+fn audited(config: &NarrowsConfig) -> (Narrows, TempFolder) {
+    let folder = TempFolder::new("audit");
+    let name = folder.file("audit");
+    let name = name.to_str().expect("a path in UTF-8").to_owned();
+    (start(&config.clone().variable("auditlog_filename", &name)), folder)
+}
+
+/// What is in the log, of all its files.
+fn events(folder: &TempFolder) -> Vec<Json> {
+    let mut files: Vec<_> = std::fs::read_dir(folder.path()).expect("a folder").flatten().collect();
+    files.sort_by_key(std::fs::DirEntry::file_name);
+    let text: String =
+        files.iter().map(|file| std::fs::read_to_string(file.path()).unwrap_or_default()).collect();
+    let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+    lines.map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{line}: {error}"))).collect()
+}
+
+/// Waits until the log has `count` events of a kind; returns all.
+fn wait_for(folder: &TempFolder, event: &str, count: usize) -> Vec<Json> {
+    let mut found = Vec::new();
+    wait_until(&format!("the log has {count} of {event}"), || {
+        found = events(folder);
+        found.iter().filter(|it| it["event"] == event).count() >= count
+    });
+    found
+}
+
+fn names(events: &[Json]) -> Vec<&str> {
+    events.iter().filter_map(|event| event["event"].as_str()).collect()
+}
+
+#[test]
+fn the_life_of_a_client_is_in_the_audit_log_in_order() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    let config = NarrowsConfig::in_front_of(server.port()).user("other", "of-other", "");
+    let (narrows, folder) = audited(&config);
+    let mut client = narrows.client();
+    client.command(INIT_DB, b"mysql").ok().expect("a schema");
+    client.query("USE information_schema").ok().expect("a schema");
+    client.query("USE missing").error().expect("no schema");
+    client.change_user(&Login::new("other", "of-other")).expect("another user");
+    client.send_command(QUIT, b"").expect("sent");
+    assert!(client.is_closed_within(Duration::from_secs(10)));
+    RawClient::connect(&narrows.endpoint())
+        .login(&Login::new("sbtest", "wrong-secret"))
+        .expect_err("a wrong password");
+    narrows.client().vanish();
+    let events = wait_for(&folder, "MySQL_Client_Close", 1);
+    assert_eq!(
+        names(&events),
+        [
+            "MySQL_Client_Connect_OK",
+            "MySQL_Client_Init_DB",
+            "MySQL_Client_Init_DB",
+            "MySQL_Client_Change_User_OK",
+            "MySQL_Client_Quit",
+            "MySQL_Client_Connect_ERR",
+            "MySQL_Client_Connect_OK",
+            "MySQL_Client_Close",
+        ]
+    );
+    let of = |name: &str| events.iter().map(|event| event[name].clone()).collect::<Vec<_>>();
+    assert_eq!(
+        of("username"),
+        ["sbtest", "sbtest", "sbtest", "other", "other", "sbtest", "sbtest", "sbtest"]
+    );
+    assert!(of("thread_id")[..5].iter().all(|id| *id == events[0]["thread_id"]), "{events:#?}");
+    assert!(of("client_addr")[..5].iter().all(|address| *address == events[0]["client_addr"]), "{events:#?}");
+    assert_eq!(of("schemaname")[1..3], ["mysql", "information_schema"]);
+    assert_eq!(events[3]["former_username"], "sbtest");
+    let reason = events[5]["extra_info"].as_str().expect("a reason");
+    assert!(reason.contains("Access denied for user 'sbtest'"), "{reason}");
+    assert!(events[4]["duration"].as_str().is_some_and(|time| time.ends_with("ms")), "{events:#?}");
+    let whole = format!("{events:?}");
+    assert!(!whole.contains("secret") && !whole.contains("of-other"), "{whole}");
+}
+
+#[test]
+fn what_administrators_change_is_in_it_with_the_values_before_and_after() {
+    let (narrows, folder) = audited(&NarrowsConfig::new().server(0, 1, "").user("app", "secret-of-app", ""));
+    RawClient::connect(&narrows.admin_endpoint())
+        .login(&Login::new("admin", "wrong-secret"))
+        .expect_err("refused");
+    let mut admin = narrows.admin();
+    for statement in [
+        "SELECT * FROM mysql_users",
+        "UPDATE mysql_servers SET weight = 5",
+        "UPDATE mysql_users SET password = 'secret-2', default_schema = 'a' WHERE username = 'app'",
+        "REPLACE INTO mysql_users (username, password) VALUES ('second', 'secret-of-second')",
+        "SET mysql-monitor_password = 'secret-3'",
+        "SET mysql-monitor_password = secret-4",
+        "SET mysql-max_connections = 123",
+        "LOAD MYSQL SERVERS TO RUNTIME",
+        "INSERT INTO mysql_users (username) VALUES ('app')",
+        "PROXYSQL FLUSH QUERY CACHE",
+    ] {
+        admin.query(statement);
+    }
+    admin.send_command(QUIT, b"").expect("sent");
+    let events = wait_for(&folder, "Admin_Quit", 1);
+    let expected = [
+        "Admin_Connect_ERR",
+        "Admin_Connect_OK",
+        "Admin_Statement",
+        "Admin_Statement",
+        "Admin_Statement",
+        "Admin_Statement",
+        "Admin_Statement",
+        "Admin_Statement",
+        "Admin_Statement",
+        "Admin_Statement",
+        "Admin_Statement",
+        "Admin_Quit",
+    ];
+    assert_eq!(names(&events), expected, "{events:#?}");
+    let [_, login, weight, password, second, secret, _, value, loaded, refused, flushed, _] = &events[..]
+    else {
+        panic!("{events:#?}")
+    };
+    assert_eq!(weight["thread_id"], login["thread_id"]);
+    assert_eq!(weight["statement"], "UPDATE mysql_servers SET weight = ?");
+    let server = "hostgroup_id=0 hostname='127.0.0.1' port=1";
+    let row = |table: &str, key: &str, change: &str, columns: Json| json!([{ "table": table, "key": key, "change": change, "columns": columns }]);
+    let weights = json!({ "weight": { "before": "1", "after": "5" } });
+    assert_eq!(weight["changes"], row("main.mysql_servers", server, "altered", weights.clone()));
+    let columns = json!({
+        "password": { "before": "***", "after": "***" }, "default_schema": { "before": "", "after": "a" },
+    });
+    assert_eq!(password["changes"], row("main.mysql_users", "username='app' backend=1", "altered", columns));
+    assert_eq!(second["changes"][0]["change"], "added", "{second}");
+    assert_eq!(secret["changes"][0]["key"], "mysql-monitor_password", "{secret}");
+    let columns = json!({ "variable_value": { "before": "10000", "after": "123" } });
+    assert_eq!(value["changes"], row("main.global_variables", "mysql-max_connections", "altered", columns));
+    assert_eq!(loaded["changes"], row("runtime.mysql_servers", server, "altered", weights));
+    assert!(refused["extra_info"].as_str().is_some_and(|text| text.contains("UNIQUE")), "{refused}");
+    assert_eq!((&refused["changes"], &flushed["changes"]), (&json!([]), &json!([])));
+    let whole = format!("{events:?}");
+    assert!(!whole.contains("secret"), "{whole}");
+}
+
+#[test]
+fn nobody_can_write_into_it_or_make_it_miss_a_change() {
+    let (narrows, folder) = audited(&NarrowsConfig::new().server(0, 1, ""));
+    let mut admin = narrows.admin();
+    for statement in [
+        "SELECT narrows_row_after('main', 'mysql_servers', 7, 'invented', 1)",
+        "CREATE VIEW narrows_watch_mine AS SELECT narrows_row_after('main', 'mysql_servers', 7, 'invented', 1)",
+        "CREATE VIEW mine AS SELECT narrows_row_after('main', 'mysql_servers', 7, 'invented', 1) AS a",
+        "INSERT INTO mysql_servers (hostgroup_id, hostname) SELECT 1, 'x' FROM mine",
+        "DROP TRIGGER temp.narrows_watch_main_mysql_servers_after_insert",
+        "DELETE FROM mysql_servers",
+        "PROXYSQL FLUSH QUERY CACHE",
+    ] {
+        admin.query(statement);
+    }
+    let events = wait_for(&folder, "Admin_Statement", 5);
+    let whole = format!("{events:?}");
+    assert!(!whole.contains("invented'"), "{whole}");
+    let deleted = events.iter().find(|event| event["statement"] == "DELETE FROM mysql_servers");
+    let deleted = deleted.expect("the statement is there");
+    assert_eq!(deleted["changes"][0]["change"], "removed", "{deleted}");
+}
+
+#[test]
+fn it_misses_no_login_but_those_of_the_last_second_before_a_kill() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    let mut config = NarrowsConfig::in_front_of(server.port()).supervised();
+    for user in 0..4 {
+        config = config.user(&format!("user{user}"), "p", "");
+    }
+    let (narrows, folder) = audited(&config);
+    let endpoint = narrows.endpoint();
+    let log_in = move |user: usize, count: usize, password: &'static str| {
+        let endpoint = endpoint.clone();
+        std::thread::spawn(move || {
+            let login = Login::new(&format!("user{user}"), password);
+            (0..count).for_each(|_| drop(RawClient::connect(&endpoint).login(&login)));
+        })
+    };
+    let mut admin = narrows.admin();
+    let threads: Vec<_> =
+        (0..4).map(|user| log_in(user, 200, if user == 3 { "wrong" } else { "p" })).collect();
+    for weight in 1..=100 {
+        admin.query(format!("UPDATE mysql_servers SET weight = {}", weight + 1)).ok().expect("changed");
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("logins"));
+    wait_for(&folder, "MySQL_Client_Quit", 600);
+    let events = wait_for(&folder, "Admin_Statement", 100);
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for event in &events {
+        let (name, user) = (event["event"].as_str(), event["username"].as_str());
+        *counts.entry((name.expect("a name"), user.expect("a user"))).or_default() += 1;
+    }
+    for user in ["user0", "user1", "user2"] {
+        assert_eq!(counts[&("MySQL_Client_Connect_OK", user)], 200, "{counts:?}");
+    }
+    assert_eq!(counts[&("MySQL_Client_Connect_ERR", "user3")], 200, "{counts:?}");
+    let weights = events.iter().filter(|event| event["event"] == "Admin_Statement");
+    let weights = weights.map(|event| event["changes"][0]["columns"]["weight"]["after"].clone());
+    let expected: Vec<Json> = (2..=101).map(|weight| json!(weight.to_string())).collect();
+    assert_eq!(weights.collect::<Vec<_>>(), expected, "in their order, none missing");
+    let times: Vec<u64> = events.iter().filter_map(|event| event["timestamp"].as_u64()).collect();
+    // Threads take the time before they queue.
+    assert!(times.windows(2).all(|pair| pair[1] + 50 >= pair[0]), "they are in order");
+
+    // What is older than a second is on disk, whatever happens to the process.
+    drop(narrows.client());
+    wait_for(&folder, "MySQL_Client_Connect_OK", 601);
+    let before = narrows.log().len();
+    narrows_testkit::kill(narrows.worker());
+    narrows.wait_for_log(before, |log| log.contains("starting"));
+    drop(narrows.client());
+    wait_for(&folder, "MySQL_Client_Connect_OK", 602);
+}
+
+const QUIT: u8 = 1;
+const INIT_DB: u8 = 2;
