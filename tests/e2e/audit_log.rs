@@ -221,7 +221,7 @@ fn it_misses_no_login_but_those_of_the_last_second_before_a_kill() {
     wait_for(&folder, "MySQL_Client_Connect_OK", 601);
     let before = narrows.log().len();
     narrows_testkit::kill(narrows.worker());
-    narrows.wait_for_log(before, |log| log.contains("starting"));
+    narrows.wait_for_log(before, |line| line.contains("the next worker process serves"));
     drop(narrows.client());
     wait_for(&folder, "MySQL_Client_Connect_OK", 602);
 }

@@ -26,7 +26,7 @@ pub use crate::rows::{
 };
 pub use crate::rules::RuleRow;
 pub use attributes::{HOSTGROUP_KEYS, JsonKey, RULE_KEYS, SERVERS_DEFAULTS_KEYS, Split, USER_KEYS, flaws};
-pub use login::LoginAttributes;
+pub use login::{Lockout, LoginAttributes};
 
 /// What the operator configured, row by row; the input of [`Snapshot`].
 #[derive(Debug, Clone, Default, PartialEq)]

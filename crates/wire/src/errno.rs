@@ -32,6 +32,8 @@ errors! {
     HANDSHAKE_ERROR = 1043 b"08S01";
     /// Wrong user name or password.
     ACCESS_DENIED_ERROR = 1045 b"28000";
+    /// The account is locked for a time, because of wrong passwords.
+    ACCOUNT_BLOCKED_BY_PASSWORD_LOCK = 3955 b"HY000";
     /// The command is not known.
     UNKNOWN_COM_ERROR = 1047 b"08S01";
     /// Narrows is shutting down.

@@ -1,6 +1,7 @@
 //! Who can log in, how, and what is visible of it: plugins, TLS, certificates, the PROXY protocol, compression.
 
 mod about;
+mod accounts;
 mod collations;
 mod compression;
 mod flood;

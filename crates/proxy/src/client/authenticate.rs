@@ -14,7 +14,7 @@ use super::{LoginError, refuse, schema, send_ok};
 use crate::backend::Want;
 use crate::buffer::Buffer;
 use crate::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
-use crate::rt::timeout;
+use crate::rt::{Instant, timeout};
 use crate::snapshot::{Account, Snapshot};
 use crate::state::{SessionState, SharedState};
 use crate::stream::{Stream, Transport};
@@ -52,6 +52,9 @@ pub(super) async fn authenticate(
     claim: LoginClaim<'_>,
 ) -> Result<(AccountPlace, Secret, u8), LoginError> {
     let account = snapshot.users.get(claim.user);
+    if let Some((errno, text)) = account.and_then(|account| locked_out(worker, account, &claim)) {
+        return refuse(stream, sequence, errno, text).await;
+    }
     let claimed = match account {
         Some(account) => Claim::known(Arc::clone(&account.credentials)),
         None => Claim::decoy(claim.user, &snapshot.password_forms, &worker.peers.decoy_key),
@@ -77,6 +80,9 @@ pub(super) async fn authenticate(
             }
             ClientStep::Accept { before_ok, secret } => {
                 let account = account.expect("a decoy is never accepted");
+                if account.login.lockout.is_some() {
+                    worker.peers.lockouts.succeeded(&account.row.username, claim.host);
+                }
                 let place = match admit(account, stream, &claim, exchange.using_password()) {
                     Ok(place) => place,
                     Err((errno, text)) => return refuse(stream, sequence, errno, text).await,
@@ -92,6 +98,7 @@ pub(super) async fn authenticate(
                 return refuse(stream, sequence, Errno::NOT_SUPPORTED_AUTH_MODE, text.to_owned()).await;
             }
             ClientStep::Reject(_) => {
+                account.iter().for_each(|account| count_failure(worker, account, &claim));
                 let text = claim.denied(exchange.using_password());
                 return refuse(stream, sequence, Errno::ACCESS_DENIED_ERROR, text).await;
             }
@@ -155,8 +162,35 @@ async fn too_many_logins<T>(stream: &Stream, sequence: u8) -> Result<T, LoginErr
     refuse(stream, sequence, Errno::CON_COUNT_ERROR, text).await
 }
 
-/// Checks what an account requires of a client with the right password: TLS, a certificate, and that there are not too
-/// many clients.
+/// Why a client may not even try, because of earlier wrong passwords.
+fn locked_out(worker: &Worker, account: &Account, claim: &LoginClaim<'_>) -> Option<(Errno, String)> {
+    let lockout = account.login.lockout?;
+    let left = worker.peers.lockouts.left(&account.row.username, claim.host, Instant::now())?;
+    let (user, host, attempts) = (&account.row.username, claim.host, lockout.attempts);
+    let text = format!(
+        "Access denied for user '{user}'@'{host}'. The account is blocked for this address for another {} s, after \
+         {attempts} consecutive failed logins",
+        left.as_secs() + 1
+    );
+    Some((Errno::ACCOUNT_BLOCKED_BY_PASSWORD_LOCK, text))
+}
+
+/// Counts a wrong password.
+fn count_failure(worker: &Worker, account: &Account, claim: &LoginClaim<'_>) {
+    let Some(lockout) = account.login.lockout else { return };
+    let (user, host) = (&account.row.username, claim.host);
+    if let Some(time) = worker.peers.lockouts.failed(lockout, user, host, Instant::now()) {
+        tracing::warn!(
+            user,
+            client = host,
+            seconds = time.as_secs(),
+            "an address is locked out: too many wrong passwords"
+        );
+    }
+}
+
+/// Checks what an account requires of a client with the right password: its address, TLS, a certificate, and that there
+/// are not too many clients.
 fn admit(
     account: &Arc<Account>,
     stream: &Stream,
@@ -164,6 +198,10 @@ fn admit(
     using_password: bool,
 ) -> Result<AccountPlace, (Errno, String)> {
     let denied = Errno::ACCESS_DENIED_ERROR;
+    if !account.login.may_come_from(claim.host) {
+        let text = format!("{}. The account may not be used from this address", claim.denied(using_password));
+        return Err((denied, text));
+    }
     if account.row.use_ssl && stream.transport() != Transport::Tls {
         let (user, password) = (&account.row.username, yes_or_no(using_password));
         let text = format!("Access denied for user '{user}' (using password: {password}). SSL is required");

@@ -1,4 +1,5 @@
-//! `mysql-proxy_protocol_networks`: the peers that are trusted to send a client's address.
+//! Networks: of the peers that are trusted to send a client's address (`mysql-proxy_protocol_networks`), and of those that
+//! may log in to an account (`attributes.networks`).
 
 use std::net::IpAddr;
 
@@ -6,28 +7,36 @@ use std::net::IpAddr;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Networks {
     everybody: bool,
+    /// Unix sockets are among them.
+    local: bool,
     networks: Vec<(IpAddr, u8)>,
 }
 
 impl Networks {
-    /// Parses `*`, or addresses with or without `/bits`, separated by commas. Invalid parts are skipped.
+    /// Parses `*`, or addresses with or without `/bits` and `localhost`, separated by commas. Invalid parts are skipped.
     pub fn parse(text: &str) -> Networks {
-        let network = |item: &str| -> Option<(IpAddr, u8)> {
-            let (address, bits) = item.split_once('/').unwrap_or((item, ""));
-            let address: IpAddr = address.trim().parse().ok()?;
-            let most = if address.is_ipv4() { 32 } else { 128 };
-            let bits = if bits.is_empty() { most } else { bits.trim().parse().ok()? };
-            (bits <= most).then_some((address, bits))
-        };
-        Networks {
-            everybody: text.trim() == "*",
-            networks: text.split(',').filter_map(|item| network(item.trim())).collect(),
+        if text.trim() == "*" {
+            return Networks { everybody: true, ..Networks::default() };
         }
+        let mut networks = Networks::default();
+        for item in text.split(',') {
+            networks.add(item);
+        }
+        networks
+    }
+
+    /// Adds an address with or without `/bits`, or `localhost` for Unix sockets; returns whether it is one of them.
+    pub fn add(&mut self, item: &str) -> bool {
+        let item = item.trim();
+        let network = network(item);
+        self.local |= item == LOCAL;
+        self.networks.extend(network);
+        network.is_some() || item == LOCAL
     }
 
     /// Whether a peer with this address is in one of the networks; `localhost` is a Unix socket.
     pub fn contain(&self, peer: &str) -> bool {
-        if self.everybody {
+        if self.everybody || (self.local && peer == LOCAL) {
             return true;
         }
         if self.networks.is_empty() {
@@ -44,6 +53,18 @@ impl Networks {
             _ => false,
         })
     }
+}
+
+/// What stands for the address of a client on a Unix socket.
+const LOCAL: &str = "localhost";
+
+/// An address with or without `/bits`.
+fn network(item: &str) -> Option<(IpAddr, u8)> {
+    let (address, bits) = item.split_once('/').unwrap_or((item, ""));
+    let address: IpAddr = address.trim().parse().ok()?;
+    let most = if address.is_ipv4() { 32 } else { 128 };
+    let bits = if bits.is_empty() { most } else { bits.trim().parse().ok()? };
+    (bits <= most).then_some((address, bits))
 }
 
 fn same_bits(one: u128, other: u128, bits: u8) -> bool {
@@ -69,6 +90,8 @@ mod tests {
     fn everybody_and_nobody() {
         assert!(Networks::parse("*").contain("localhost") && Networks::parse(" * ").contain("::1"));
         assert!(!Networks::parse("").contain("127.0.0.1"));
+        let local = Networks::parse("localhost");
+        assert!(local.contain("localhost") && !local.contain("127.0.0.1"));
         assert!(Networks::parse("0.0.0.0/0").contain("1.2.3.4") && Networks::parse("::/0").contain("::1"));
     }
 }

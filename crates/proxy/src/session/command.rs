@@ -18,6 +18,7 @@ use super::{End, Interrupt, Session};
 use crate::client::about::about;
 use crate::client::{self, LoginClaim};
 use crate::hot_restart::Run;
+use crate::rt::Instant;
 use crate::snapshot::{Account, Snapshot};
 use crate::state::{SCHEMA_COLLATION, SessionState};
 
@@ -238,6 +239,7 @@ impl Session {
         let (place, want, state) = changed.map_err(End::ErrorSent)?;
         *self.handle.username.borrow_mut() = want.account.row.username.clone();
         (self.want, self.account) = (want, place);
+        self.client.expires = self.account.account.login.max_age.map(|age| Instant::now() + age);
         // The first status flags are those of the new account's servers.
         self.data.login_state = Arc::clone(&state);
         self.start_over(state);

@@ -38,6 +38,8 @@ pub(super) struct ClientConnection {
     pub(super) patience: Patience,
     /// When the open transaction was first seen: it limits how long the client may be idle.
     pub(super) transaction_since: Option<Instant>,
+    /// When its account's `max_connection_age_s` is over.
+    pub(super) expires: Option<Instant>,
     /// How fast the client is during the current command.
     pub(super) pace: Cell<Pace>,
     /// When the client may receive more, if that is limited.
@@ -131,13 +133,21 @@ impl ClientConnection {
         self.worker.set_deadline(&self.handle, deadline, reason);
     }
 
+    /// Whether the session has to end, and can: no transaction is open.
+    pub(super) fn has_aged(&self, now: Instant) -> bool {
+        self.transaction_since.is_none() && self.expires.is_some_and(|expires| expires <= now)
+    }
+
     pub(super) fn idle_deadline(&self, begun: Instant) -> (Instant, Interrupt) {
         let snapshot = self.worker.snapshot();
         let variables = &snapshot.variables;
         let own = self.patience.idle.unwrap_or(variables.wait_timeout);
         let wait = begun + variables.wait_timeout.min(own);
         match self.transaction_since {
-            None => (wait, Interrupt::Idle),
+            None => match self.expires {
+                Some(expires) if expires < wait => (expires, Interrupt::Aged),
+                _ => (wait, Interrupt::Idle),
+            },
             Some(since) => {
                 let idle = begun + variables.max_transaction_idle_time;
                 let whole = since + variables.max_transaction_time;

@@ -154,6 +154,7 @@ impl Session {
             worker: Rc::clone(&worker),
             handle: Rc::clone(&handle),
             transaction_since: None,
+            expires: expires(&client.account, &handle),
             local: client.stream.local(),
             stream: client.stream,
             // A client that has sent nothing after its login does not keep the buffer.
@@ -238,6 +239,9 @@ impl Session {
             // Boxed, so that an idle client's task does not hold the memory that a command needs.
             if let Err(end) = Box::pin(self.commands()).await {
                 return end;
+            }
+            if self.client.expires.is_some() && self.client.has_aged(Instant::now()) {
+                return End::Interrupted(Interrupt::Aged);
             }
         }
     }
@@ -418,6 +422,11 @@ impl Drop for Session {
 }
 
 /// The error that a client receives before it is disconnected.
+/// When a client has to log in again.
+fn expires(account: &AccountPlace, handle: &Handle) -> Option<Instant> {
+    account.account.login.max_age.map(|age| handle.logged_in() + age)
+}
+
 fn farewell(reason: Interrupt) -> Option<(Errno, &'static str)> {
     let inactivity = Errno { number: 4031, sqlstate: *b"HY000" };
     match reason {
@@ -431,6 +440,10 @@ fn farewell(reason: Interrupt) -> Option<(Errno, &'static str)> {
         Interrupt::TransactionTime => Some((
             inactivity,
             "The client was disconnected because its transaction took too long (mysql-max_transaction_time); it was rolled back",
+        )),
+        Interrupt::Aged => Some((
+            inactivity,
+            "The client was disconnected because its login is too old (max_connection_age_s of the account)",
         )),
         Interrupt::Shutdown => Some((Errno::SERVER_SHUTDOWN, "Narrows is shutting down")),
         Interrupt::KillConnection

@@ -3,7 +3,9 @@
 
 use serde_json::Value;
 
-use super::login::{flaws_of_certificate_id, flaws_of_password, flaws_of_subject};
+use super::login::{
+    flaws_of_certificate_id, flaws_of_networks, flaws_of_number, flaws_of_password, flaws_of_subject,
+};
 use crate::rows::{CausalReads, HostgroupId, flag, shown};
 use crate::rules::{flaws_of_flags_out, flaws_of_share};
 
@@ -21,6 +23,10 @@ pub const USER_KEYS: &[JsonKey] = &[
     JsonKey { name: "additional_password", flaws: flaws_of_password },
     JsonKey { name: "auto_read_write_split", flaws: flaws_of_split },
     JsonKey { name: "causal_reads", flaws: flaws_of_causal_reads },
+    JsonKey { name: "failed_login_attempts", flaws: flaws_of_number },
+    JsonKey { name: "max_connection_age_s", flaws: flaws_of_number },
+    JsonKey { name: "networks", flaws: flaws_of_networks },
+    JsonKey { name: "password_lock_time_s", flaws: flaws_of_number },
     JsonKey { name: "reader_hostgroup", flaws: flaws_of_reader },
     JsonKey { name: "spiffe_id", flaws: flaws_of_certificate_id },
     JsonKey { name: "subject", flaws: flaws_of_subject },

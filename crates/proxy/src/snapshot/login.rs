@@ -4,17 +4,23 @@
 //! |---|---|
 //! | `spiffe_id` | the client's certificate must have this URI among its names; after a `!`, one that this expression matches |
 //! | `subject` | the client's certificate must have this subject, written as in MySQL's `REQUIRE SUBJECT` |
+//! | `networks` | the addresses from which clients may come, as in `["10.0.0.0/8", "localhost"]`; `localhost` is the Unix socket |
+//! | `failed_login_attempts` | after so many wrong passwords in a row from one address, it is locked out for a time |
+//! | `password_lock_time_s` | for how many seconds, the first time; each time twice as long, up to an hour |
+//! | `max_connection_age_s` | how many seconds after its login a client is disconnected, once it is in no transaction |
 //! | `additional_password` | a second valid password, while applications change from one to the other |
 //!
 //! A certificate is required in addition to the password; an account that should only need a certificate has an empty
 //! password.
+
+use std::time::Duration;
 
 use regex::Regex;
 use serde_json::Value;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::rows::shown;
+use crate::rows::{Networks, shown};
 
 /// The requirements for an account's clients besides the password.
 #[derive(Debug, Default)]
@@ -22,6 +28,21 @@ pub struct LoginAttributes {
     demands: Vec<Demand>,
     /// The second password, in any form in which the first one can be stored.
     pub additional_password: Option<String>,
+    /// The addresses from which clients may come; `None`: any.
+    networks: Option<Networks>,
+    /// When an address is locked out; `None`: never.
+    pub lockout: Option<Lockout>,
+    /// How long after its login a client is disconnected; `None`: never.
+    pub max_age: Option<Duration>,
+}
+
+/// When an address that sends wrong passwords is locked out, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lockout {
+    /// After so many wrong passwords in a row.
+    pub attempts: u32,
+    /// For so long, the first time.
+    pub time: Duration,
 }
 
 /// The second password. A value that is not text is ignored, and so is an empty one, which would allow anyone to log
@@ -34,6 +55,35 @@ fn additional_password(value: &Value) -> Option<&str> {
 pub(crate) fn flaws_of_password(value: &Value) -> Vec<String> {
     let flaw = || "has no effect: a password is a text that is not empty".to_owned();
     additional_password(value).is_none().then(flaw).into_iter().collect()
+}
+
+/// The networks of an account; `None` if something of the value is none.
+fn networks(value: &Value) -> Option<Networks> {
+    let mut networks = Networks::default();
+    let items = value.as_array()?;
+    items.iter().all(|item| item.as_str().is_some_and(|item| networks.add(item))).then_some(networks)
+}
+
+/// The problem of `networks`.
+pub(crate) fn flaws_of_networks(value: &Value) -> Vec<String> {
+    let flaw = || {
+        let value = shown(value);
+        format!(
+            "is {value}: expected a list of addresses, with or without /bits, and localhost; nobody can log in"
+        )
+    };
+    networks(value).is_none().then(flaw).into_iter().collect()
+}
+
+/// A number of `failed_login_attempts`, or of seconds.
+fn number(value: &Value) -> Option<u32> {
+    value.as_u64().and_then(|number| u32::try_from(number).ok())
+}
+
+/// The problem of a number.
+pub(crate) fn flaws_of_number(value: &Value) -> Vec<String> {
+    let flaw = || format!("is {}: expected a number from 0 to {}; it is taken as 0", shown(value), u32::MAX);
+    number(value).is_none().then(flaw).into_iter().collect()
 }
 
 /// The problem of a `spiffe_id`.
@@ -68,7 +118,16 @@ impl LoginAttributes {
                 .get("additional_password")
                 .and_then(additional_password)
                 .map(str::to_owned),
+            // Where nobody can say what was meant, nobody may come from.
+            networks: value.get("networks").map(|value| networks(value).unwrap_or_default()),
+            lockout: lockout(&value),
+            max_age: seconds(&value, "max_connection_age_s"),
         }
+    }
+
+    /// Whether clients may come from that address; `localhost` is a Unix socket.
+    pub fn may_come_from(&self, address: &str) -> bool {
+        self.networks.as_ref().is_none_or(|networks| networks.contain(address))
     }
 
     /// Whether a certificate is required.
@@ -87,6 +146,20 @@ impl LoginAttributes {
         self.demands.iter().all(|demand| demand.holds(&certificate))
     }
 }
+
+fn lockout(value: &Value) -> Option<Lockout> {
+    let attempts = value.get("failed_login_attempts").and_then(number).filter(|attempts| *attempts > 0)?;
+    Some(Lockout { attempts, time: seconds(value, "password_lock_time_s").unwrap_or(LOCK_TIME) })
+}
+
+/// A time that is not zero.
+fn seconds(value: &Value, key: &str) -> Option<Duration> {
+    let seconds = value.get(key).and_then(number).filter(|seconds| *seconds > 0)?;
+    Some(Duration::from_secs(seconds.into()))
+}
+
+/// How long an address is locked out the first time, if `password_lock_time_s` does not say it.
+const LOCK_TIME: Duration = Duration::from_secs(60);
 
 impl Demand {
     fn of_uri(value: &Value) -> Demand {
@@ -183,6 +256,17 @@ mod tests {
             assert_eq!(attributes.fit(Some(&app)), fits, "{json}");
             assert!(!attributes.fit(None), "{json}");
             assert!(!attributes.fit(Some(b"no certificate")), "{json}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_those_of_the_networks() {
+        let of = |json: &str, address: &str| LoginAttributes::parse(json).may_come_from(address);
+        let both = r#"{"networks":["10.0.0.0/8","localhost"]}"#;
+        assert!(of("", "1.2.3.4") && of(both, "10.1.2.3") && of(both, "localhost"));
+        assert!(!of(both, "11.1.2.3") && !of(both, "127.0.0.1"));
+        for unreadable in [r#"{"networks":"10.0.0.0/8"}"#, r#"{"networks":["ten"]}"#, r#"{"networks":[]}"#] {
+            assert!(!of(unreadable, "10.1.2.3"), "{unreadable}");
         }
     }
 

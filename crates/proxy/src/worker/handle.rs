@@ -73,6 +73,8 @@ pub enum Interrupt {
     TransactionIdle,
     /// In a transaction for `max_transaction_time`.
     TransactionTime,
+    /// Logged in for the account's `max_connection_age_s`.
+    Aged,
     /// A statement has run for `default_query_timeout`.
     QueryTime,
     /// A server has not ended a killed statement for `kill_timeout_server`.
@@ -105,11 +107,12 @@ impl Interrupts {
 
 impl Interrupt {
     /// What ends the session comes first.
-    const IN_ORDER: [Interrupt; 9] = [
+    const IN_ORDER: [Interrupt; 10] = [
         Interrupt::KillConnection,
         Interrupt::Shutdown,
         Interrupt::Idle,
         Interrupt::TransactionIdle,
+        Interrupt::Aged,
         Interrupt::TransactionTime,
         Interrupt::KillTime,
         Interrupt::KillQuery,

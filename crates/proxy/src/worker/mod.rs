@@ -4,6 +4,7 @@
 mod client_hosts;
 mod handle;
 mod known_schemas;
+mod lockouts;
 mod peers;
 mod running;
 mod sessions;
@@ -34,6 +35,7 @@ pub use crate::snapshot::LocalSnapshot;
 pub use client_hosts::{ClientHost, ClientHosts};
 pub use handle::{Handle, Interrupt, Pinning};
 pub use known_schemas::KnownSchemas;
+pub use lockouts::Lockouts;
 pub use peers::{FIRST_ID, Kill, KillAnswer, Outboxes, Peers, Place};
 use sessions::Sessions;
 

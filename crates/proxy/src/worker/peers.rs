@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use narrows_sql::KillKind;
 
 use super::client_hosts::ClientHosts;
+use super::lockouts::Lockouts;
 use crate::audit::{AuditEvent, AuditLog};
 use crate::cache;
 use crate::outbox::Outbox;
@@ -94,6 +95,8 @@ pub struct Peers {
     pub(crate) threads: Threads,
     /// Failed logins by client address.
     pub client_hosts: ClientHosts,
+    /// Addresses that are locked out of accounts.
+    pub(crate) lockouts: Lockouts,
     /// What the workers' caches share.
     pub cache: Arc<cache::Shared>,
     /// Bytes of buffers for long commands that are taken in.
@@ -121,6 +124,7 @@ impl Peers {
             decoy_key: rand::random(),
             threads: Threads::for_logins(workers),
             client_hosts: ClientHosts::default(),
+            lockouts: Lockouts::default(),
             cache: Arc::new(cache::Shared::new(workers, caches)),
             upload_bytes: AtomicU64::new(0),
             audit: OnceLock::new(),
