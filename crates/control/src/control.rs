@@ -8,6 +8,7 @@ mod events;
 mod handle;
 mod history;
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -77,11 +78,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     let mut runtime =
         Runtime::new(&mut store, begun, monitor, (listeners, http), scheduler, begin_switchover);
     if let Some(settings) = fleet {
-        let node = settings.node.clone().unwrap_or_else(|| usual_node(&addresses));
-        let applied = FleetMember::applied(&mut store);
-        let running = applied.as_ref().map(|(mark, _)| *mark);
-        let thread = Fleet::start(settings, (node, running), messages.clone())?;
-        runtime.join(FleetMember::new(thread, applied));
+        runtime.join(begin_fleet(settings, &mut store, &addresses, messages.clone())?);
     }
     let control = Control {
         runtime,
@@ -95,6 +92,23 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     };
     std::thread::Builder::new().name("control".to_owned()).spawn(move || control.run(&mailbox))?;
     Ok(Handle { messages, addresses })
+}
+
+/// Starts the thread of a member of a fleet.
+fn begin_fleet(
+    settings: FleetSettings,
+    store: &mut Store,
+    addresses: &[String],
+    control: Sender<Message>,
+) -> io::Result<FleetMember> {
+    let node = settings.node.clone().unwrap_or_else(|| usual_node(addresses));
+    let applied = FleetMember::applied(store);
+    let running = applied.as_ref().map(|(mark, _)| *mark);
+    let thread = Fleet::start(settings, (node, store.uuid().to_owned(), running), control)?;
+    if let Err(refusal) = store.add_fleet_tables() {
+        tracing::warn!("the tables with the statistics of all members cannot be created: {refusal}");
+    }
+    Ok(FleetMember::new(thread, applied))
 }
 
 /// Owns the configuration and what runs.

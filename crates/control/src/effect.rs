@@ -14,6 +14,9 @@ pub enum Effect {
     Needless(&'static str),
 }
 
+/// Why what makes a cluster of ProxySQL has no effect.
+pub const FLEET_INSTEAD: &str = "many Narrows share one configuration as a fleet, whose members find each other: see `[fleet]` in fleet.md";
+
 impl Effect {
     /// The remark on a setting without effect; `None` if it has an effect.
     pub fn lacking(self) -> Option<String> {

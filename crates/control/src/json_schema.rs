@@ -219,7 +219,8 @@ fn text_of(form: Form) -> Map<String, Value> {
         | Form::Collation
         | Form::IpAddresses
         | Form::Collector
-        | Form::NodeName => json!({ "type": "string" }),
+        | Form::NodeName
+        | Form::HostAndPort => json!({ "type": "string" }),
         Form::WebAddresses => json!({ "anyOf": [
             { "type": "string" },
             { "type": "array", "items": { "type": "string" } },

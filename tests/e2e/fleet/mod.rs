@@ -3,15 +3,20 @@
 //! `NARROWS_FLEET_EVENTS` sets the number of random events (500 take half an hour), and `NARROWS_SEED` makes others.
 
 mod changes;
+mod managed;
+mod names;
 mod outage;
 mod random;
 mod refusals;
+mod secured;
+mod statistics;
 mod traffic;
 
 use std::collections::BTreeMap;
 
 use narrows_testkit::{
-    Conversation, EtcdCluster, FakeMysql, Monitor, Move, Narrows, NarrowsConfig, RawClient, wait_until,
+    Conversation, Endpoint, EtcdCluster, FakeMysql, Monitor, Move, Narrows, NarrowsConfig, RawClient,
+    wait_until,
 };
 
 const BINARY: &str = env!("CARGO_BIN_EXE_narrows");
@@ -20,6 +25,7 @@ const BINARY: &str = env!("CARGO_BIN_EXE_narrows");
 struct Fleet {
     members: Vec<Narrows>,
     etcd: EtcdCluster,
+    config: NarrowsConfig,
     _server: FakeMysql,
 }
 
@@ -33,18 +39,19 @@ impl Fleet {
         let etcd = EtcdCluster::start();
         let server = FakeMysql::start(Conversation::new().on("SELECT 1", &[Move::rows("1", &["1"])]));
         let config = NarrowsConfig::in_front_of(server.port());
-        let start = |number: usize| {
-            let addresses: Vec<String> = etcd.endpoints().iter().map(|it| format!("\"{it}\"")).collect();
-            let fleet =
-                format!("fleet = {{ endpoints = ({}) node = \"n{number}\" }}\n", addresses.join(", "));
-            let text = |interfaces: &str, admin: &str| format!("{fleet}{}", config.text(interfaces, admin));
-            Narrows::start_with(BINARY, Monitor::Off, text)
-        };
-        let mut fleet = Fleet { members: (0..members).map(start).collect(), etcd, _server: server };
+        let mut fleet = Fleet { members: Vec::new(), etcd, config, _server: server };
+        (0..members).for_each(|number| fleet.join(&format!("n{number}"), ""));
         fleet.wait_until_etcd_is_known();
         change_surely(&mut fleet.members[0].admin(), "first");
         fleet.wait_until_all_run("first");
         Some(fleet)
+    }
+
+    /// Starts one more member; `more` is written at the top of its file.
+    fn join(&mut self, node: &str, more: &str) {
+        let addresses: Vec<String> = self.etcd.endpoints().iter().map(|it| format!("\"{it}\"")).collect();
+        let settings = format!("endpoints = ({}) node = \"{node}\"", addresses.join(", "));
+        self.members.push(start_member(&settings, more, &self.config));
     }
 
     fn admin(&self, member: usize) -> RawClient {
@@ -75,16 +82,24 @@ impl Fleet {
     }
 }
 
+/// Starts a Narrows with these settings of the section `fleet`.
+fn start_member(settings: &str, more: &str, config: &NarrowsConfig) -> Narrows {
+    let text = |interfaces: &str, admin: &str| {
+        format!("{more}fleet = {{ {settings} }}\n{}", config.text(interfaces, admin))
+    };
+    Narrows::start_with(BINARY, Monitor::Off, text)
+}
+
 /// Why a member does not reach etcd; `None`: it does.
 fn etcd_trouble(admin: &mut RawClient) -> Option<String> {
     let rows = admin.query("SHOW NARROWS FLEET").text_rows();
     let own = rows.iter().find_map(|row| row[9].clone()).unwrap_or("it has not reported yet".to_owned());
-    (!own.starts_with("http://") || own.contains(": ")).then_some(own)
+    (!own.starts_with("http") || own.contains(": ")).then_some(own)
 }
 
-/// Edits memory so that the whole configuration carries a tag.
+/// Edits memory so that the whole configuration carries a tag: again, if a version has replaced memory in the middle.
 fn edit(admin: &mut RawClient, tag: &str) {
-    for statement in [
+    let statements = [
         "DELETE FROM mysql_query_rules".to_owned(),
         format!(
             "INSERT INTO mysql_query_rules (rule_id, active, match_digest, destination_hostgroup, apply, comment) VALUES (1, 1, '^SELECT', 0, 1, '{tag}')"
@@ -92,9 +107,20 @@ fn edit(admin: &mut RawClient, tag: &str) {
         format!("UPDATE mysql_servers SET comment = '{tag}'"),
         format!("UPDATE mysql_users SET comment = '{tag}'"),
         format!("SET mysql-monitor_username = '{tag}'"),
-    ] {
-        admin.query(&statement).ok().expect(&statement);
+    ];
+    loop {
+        let before = newest_version(admin);
+        let failed = statements.iter().find_map(|statement| admin.query(statement).error());
+        if newest_version(admin) == before {
+            assert!(failed.is_none(), "{failed:?}");
+            return;
+        }
     }
+}
+
+/// The newest version in the history of a member.
+fn newest_version(admin: &mut RawClient) -> Option<String> {
+    admin.query("SELECT max(version) FROM disk.narrows_config_history").cell()
 }
 
 /// The tags of the parts of what runs, at one moment: all the same, unless it is a mixture.
@@ -135,6 +161,14 @@ fn apply(admin: &mut RawClient, statement: &str) -> Result<(), String> {
     match answer.error() {
         Some(error) => Err(error.message),
         None => Ok(()),
+    }
+}
+
+/// Where a member listens for administrators.
+fn admin_address(member: &Narrows) -> String {
+    match member.admin_endpoint() {
+        Endpoint::Tcp(address) => address.to_string(),
+        Endpoint::Unix(path) => path.display().to_string(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use narrows_testkit::{RawClient, wait_until};
 
 use super::traffic::Asker;
-use super::{BINARY, Fleet, apply, change, edit, metric, plan, tags};
+use super::{BINARY, Fleet, apply, change, edit, metric, newest_version, plan, tags};
 use crate::chaos::random::Random;
 
 const MEMBERS: usize = 5;
@@ -256,8 +256,4 @@ fn drift_of(admin: &mut RawClient) -> (Vec<Vec<Option<String>>>, Option<String>,
             return (shown, latency, figure);
         }
     }
-}
-
-fn newest_version(admin: &mut RawClient) -> Option<String> {
-    admin.query("SELECT max(version) FROM disk.narrows_config_history").cell()
 }

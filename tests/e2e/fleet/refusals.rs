@@ -2,7 +2,7 @@
 
 use narrows_testkit::wait_until;
 
-use super::{Fleet, apply, change, edit, plan, tags};
+use super::{Fleet, apply, change, edit, plan, tags, texts};
 
 #[test]
 fn what_a_member_cannot_apply_it_refuses_and_what_ran_still_runs() {
@@ -68,6 +68,13 @@ fn a_version_that_is_bad_for_those_who_try_it_reaches_no_other() {
     });
     assert!(refused.contains("was taken back: n1 is not ready"), "{refused}");
     fleet.wait_until_all_run("good");
+    // All know which version was taken back last, and why.
+    for member in 0..4 {
+        let trials = texts(fleet.admin(member).query("SHOW NARROWS FLEET TRIALS").text_rows());
+        assert!(!trials.is_empty(), "n{member}");
+        assert_eq!((trials[0][1].as_str(), trials[0][2].as_str()), ("n0", "n1"), "{trials:?}");
+        assert!(trials[0][4].contains("n1 is not ready"), "{trials:?}");
+    }
     // One that does not exist cannot try anything.
     edit(&mut admin, "other");
     let token = plan(&mut admin);

@@ -45,8 +45,9 @@ pub fn put_refusal(out: &mut Vec<u8>, mut sequence: u8, refusal: &Refusal) {
 }
 
 /// The end of columns or rows.
-pub fn put_eof(out: &mut Vec<u8>, sequence: &mut u8) {
-    put_encoded(out, sequence, |out| Eof { warnings: 0, status: STATUS }.encode(out));
+pub fn put_eof(out: &mut Vec<u8>, sequence: &mut u8, warnings: usize) {
+    let warnings = u16::try_from(warnings).unwrap_or(u16::MAX);
+    put_encoded(out, sequence, |out| Eof { warnings, status: STATUS }.encode(out));
 }
 
 /// Sends rows, and frees their memory as the client reads them. Gives up on a client that reads nothing for a while.
@@ -68,7 +69,7 @@ pub async fn send_rows(stream: &Stream, mut set: ResultSet) -> Result<(), ReadEr
             }
         }
     }
-    put_eof(&mut out, &mut sequence);
+    put_eof(&mut out, &mut sequence, set.warnings.len());
     send(stream, &mut out).await
 }
 
@@ -111,7 +112,7 @@ fn put_columns(out: &mut Vec<u8>, sequence: &mut u8, columns: &[String]) {
         put_column(&mut payload, name.as_bytes());
         put_packet(out, sequence, &payload);
     }
-    put_eof(out, sequence);
+    put_eof(out, sequence, 0);
 }
 
 /// A text column, with the values that ProxySQL uses for all its columns.

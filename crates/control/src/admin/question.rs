@@ -2,7 +2,7 @@
 
 use narrows_proxy::stats::Observer;
 
-use crate::store::Snapshot;
+use crate::store::{Snapshot, Warning};
 
 /// What to do with a statement.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub enum Question {
         text: String,
         /// The figures that the statement resets.
         taken: Taken,
+        /// What is missing.
+        warnings: Vec<Warning>,
     },
 }
 

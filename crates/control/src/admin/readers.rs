@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use super::question::{Question, Taken};
 use super::reply::Reply;
 use super::request::Request;
+use crate::store::Answer;
 
 /// A question and its sender.
 #[derive(Debug)]
@@ -48,8 +49,11 @@ fn run<M: From<Returned>>(mailbox: &Receiver<Job>, control: &Sender<M>) {
                 }
                 Err(refusal) => Err(refusal),
             },
-            Question::Answer { snapshot, text, taken } => {
-                let outcome = snapshot.sql(&text, &request.abandoned);
+            Question::Answer { snapshot, text, taken, warnings } => {
+                let mut outcome = snapshot.sql(&text, &request.abandoned);
+                if let Ok(Answer::Rows(set)) = &mut outcome {
+                    set.warnings = warnings;
+                }
                 match &outcome {
                     Ok(_) => taken.told(),
                     Err(_) => drop(control.send(Returned::NotTold(taken).into())),
@@ -57,7 +61,9 @@ fn run<M: From<Returned>>(mailbox: &Receiver<Job>, control: &Sender<M>) {
                 outcome
             }
         };
+        let reply = Reply::from(outcome);
+        request.caller.keep_warnings(&reply);
         // A session that has ended needs no answer.
-        let _ = request.reply.send((request.caller, Reply::from(outcome)));
+        let _ = request.reply.send((request.caller, reply));
     }
 }

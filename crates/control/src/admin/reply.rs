@@ -36,6 +36,7 @@ impl Reply {
         Reply::Answer(Answer::Rows(ResultSet {
             columns: columns.into_iter().map(Into::into).collect(),
             rows: rows.into_iter().map(row).collect(),
+            warnings: Vec::new(),
         }))
     }
 
@@ -50,6 +51,7 @@ impl Reply {
         Reply::Answer(Answer::Rows(ResultSet {
             columns: columns.into_iter().map(Into::into).collect(),
             rows: rows.into_iter().map(row).collect(),
+            warnings: Vec::new(),
         }))
     }
 

@@ -49,6 +49,7 @@ impl Caller {
     pub fn keep_warnings(&mut self, reply: &Reply) {
         self.warnings = match reply {
             Reply::Answer(Answer::Done { warnings, .. }) => warnings.clone(),
+            Reply::Answer(Answer::Rows(set)) => set.warnings.clone(),
             _ => Vec::new(),
         };
     }

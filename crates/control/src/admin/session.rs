@@ -159,7 +159,7 @@ impl Session {
             Some(Command::Ping | Command::InitDb | Command::StmtReset | Command::ResetConnection) => {
                 put_ok(&mut out, 1, 0, "", 0, capabilities);
             }
-            Some(Command::SetOption) => put_eof(&mut out, &mut 1),
+            Some(Command::SetOption) => put_eof(&mut out, &mut 1, 0),
             // Neither gets an answer.
             Some(Command::StmtClose | Command::StmtSendLongData) => {}
             Some(Command::Statistics) => {

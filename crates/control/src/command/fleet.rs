@@ -6,7 +6,7 @@ use super::verb::{Call, Parts, Verb, Who};
 use crate::admin::reply::Reply;
 use crate::admin::statement::unquoted;
 use crate::calendar::date_and_time;
-use crate::fleet::{NodeReport, TrialWish, shared};
+use crate::fleet::{FleetView, NodeReport, TakenBack, TrialWish, shared};
 use crate::runtime::{ChangeState, Runtime};
 use crate::store::{Answer, Refusal, Store};
 use crate::versions::{ConfigDocument, VersionOrigin, VersionSource};
@@ -23,6 +23,12 @@ pub const VERBS: &[Verb] = &[
         who: Who::Admin,
         run: |parts, _| Some(drift(parts)),
         doc: "What runs here differently than in the version of the fleet.",
+    },
+    Verb {
+        pattern: "SHOW NARROWS FLEET TRIALS",
+        who: Who::Admin,
+        run: |parts, call| Some(trials(parts, call)),
+        doc: "The last versions of the fleet that some members tried and that were taken back, and why.",
     },
     Verb {
         pattern: "NARROWS APPLY PLAN <token> CANARY <nodes> FOR <time>",
@@ -136,40 +142,87 @@ fn members(parts: &mut Parts<'_>, call: &Call<'_>) -> Reply {
         None => return Reply::NotYet,
         Some(reports) => reports,
     };
-    let columns =
-        ["node", "version", "fleet_version", "state", "drift", "refused", "ready", "since", "age_s", "etcd"];
-    let running = |mark: Option<i64>| mark.map(|version| version.to_string());
-    let head = (view.seen.head > 0).then(|| view.seen.head.to_string());
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let now = i64::try_from(now).unwrap_or(i64::MAX);
-    let row = |report: &NodeReport| {
-        let refused =
-            report.refused.as_ref().map(|refused| format!("version {}: {}", refused.version, refused.reason));
-        let ready = if report.not_ready.is_empty() { "yes".to_owned() } else { report.not_ready.clone() };
-        vec![
-            Some(report.node.clone()),
-            running(report.running.map(|mark| mark.version)),
-            head.clone(),
-            Some(state_of(report, view.seen.head).to_owned()),
-            Some(report.drift.to_string()),
-            refused,
-            Some(ready),
-            Some(date_and_time(report.since)),
-            Some((now - report.reported).max(0).to_string()),
-            (report.node == node).then(|| view.trouble.clone().unwrap_or_else(|| view.endpoint.clone())),
-        ]
+    let mut rows: Vec<Vec<Option<String>>> = match &reports {
+        Ok(reports) => reports.iter().map(|report| row_of(report, &node, &view, now)).collect(),
+        Err(_) => Vec::new(),
     };
-    match reports {
-        Ok(reports) => Reply::optional_rows(columns, reports.iter().map(row).collect()),
-        Err(reason) => {
-            // Only what is known here.
-            let drift = parts.runtime.fleet().map_or(0, |fleet| fleet.drift(parts.store).len());
-            let mut own = vec![None; columns.len()];
-            (own[0], own[1]) = (Some(node), running(view.member.running.map(|mark| mark.version)));
-            (own[2], own[3]) = (head.clone(), Some("etcd cannot be reached".to_owned()));
-            (own[4], own[9]) = (Some(drift.to_string()), Some(view.trouble.unwrap_or(reason)));
-            Reply::optional_rows(columns, vec![own])
+    // Only what is known here.
+    let state = match (&reports, &view.rival) {
+        (Err(_), _) => Some("etcd cannot be reached"),
+        (Ok(_), Some(_)) => Some("same name"),
+        (Ok(_), None) => None,
+    };
+    if let Some(state) = state {
+        let drift = parts.runtime.fleet().map_or(0, |fleet| fleet.drift(parts.store).len());
+        let mut own = vec![None; MEMBER_COLUMNS.len()];
+        (own[0], own[1]) = (Some(node), number(view.member.running.map(|mark| mark.version)));
+        (own[2], own[3]) = (number(head_of(&view)), Some(state.to_owned()));
+        (own[4], own[5]) = (Some(drift.to_string()), view.rival.clone());
+        own[9] = Some(reports.err().map_or_else(|| view.endpoint.clone(), |why| view.trouble.unwrap_or(why)));
+        rows.push(own);
+    }
+    Reply::optional_rows(MEMBER_COLUMNS, rows)
+}
+
+const MEMBER_COLUMNS: [&str; 11] = [
+    "node",
+    "version",
+    "fleet_version",
+    "state",
+    "drift",
+    "refused",
+    "ready",
+    "since",
+    "age_s",
+    "etcd",
+    "address",
+];
+
+/// The row of a member that has reported.
+fn row_of(report: &NodeReport, node: &str, view: &FleetView, now: i64) -> Vec<Option<String>> {
+    let refused =
+        report.refused.as_ref().map(|refused| format!("version {}: {}", refused.version, refused.reason));
+    let ready = if report.not_ready.is_empty() { "yes".to_owned() } else { report.not_ready.clone() };
+    let is_here = report.node == node && view.rival.is_none();
+    vec![
+        Some(report.node.clone()),
+        number(report.running.map(|mark| mark.version)),
+        number(head_of(view)),
+        Some(state_of(report, view.seen.head).to_owned()),
+        Some(report.drift.to_string()),
+        refused,
+        Some(ready),
+        Some(date_and_time(report.since)),
+        Some((now - report.reported).max(0).to_string()),
+        is_here.then(|| view.trouble.clone().unwrap_or_else(|| view.endpoint.clone())),
+        Some(report.address.clone()),
+    ]
+}
+
+fn number(number: Option<i64>) -> Option<String> {
+    number.map(|number| number.to_string())
+}
+
+/// The version that all members are to run; `None`: there is none yet.
+fn head_of(view: &FleetView) -> Option<i64> {
+    (view.seen.head > 0).then_some(view.seen.head)
+}
+
+fn trials(parts: &mut Parts<'_>, call: &Call<'_>) -> Reply {
+    let Some(fleet) = parts.runtime.fleet_mut() else { return no_fleet() };
+    let row = |it: &TakenBack| {
+        let (version, nodes) = (it.version.to_string(), it.nodes.join(","));
+        vec![version, it.by.clone(), nodes, date_and_time(it.at), it.reason.clone()]
+    };
+    match fleet.taken_back(call.since) {
+        None => Reply::NotYet,
+        Some(Ok(all)) => {
+            let columns = ["version", "made_on", "tried_on", "taken_back", "reason"];
+            Reply::rows(columns, all.iter().rev().map(row).collect())
         }
+        Some(Err(reason)) => Reply::error(format!("etcd cannot be reached: {reason}")),
     }
 }
 

@@ -83,7 +83,7 @@ pub fn answer(parts: &mut Parts<'_>, caller: &Caller, statement: &Statement<'_>,
             }
         }
     }
-    match sql::sql(parts, caller, statement.sql) {
+    match sql::typed_sql(parts, caller, statement.sql, since) {
         Reply::Refused(refusal) => Reply::Refused(help::with_hint(refusal, caller.role, &statement.plain)),
         reply => reply,
     }

@@ -1,22 +1,38 @@
 //! SQL other than commands: with the rows of the tables that it names, or only about the tables themselves.
 
+use std::time::Instant;
+
 use super::verb::Parts;
 use crate::admin::question::{Question, Taken};
 use crate::admin::reply::Reply;
 use crate::admin::request::Caller;
 use crate::admin::statement::{names, requalify};
 use crate::stats;
-use crate::store::{Refusal, Role};
+use crate::stats::fleet::FleetRows;
+use crate::store::{Answer, Refusal, Role};
+
+/// SQL that a user has sent, which arrived at `since`: other members of a fleet may have to be asked for it.
+pub fn typed_sql(parts: &mut Parts<'_>, caller: &Caller, text: &str, since: Instant) -> Reply {
+    match stats::fleet::ask(parts.store, parts.runtime, (text, since)) {
+        Ok(Some(fleet)) => on_rows(parts, caller, text, &fleet),
+        Ok(None) => Reply::NotYet,
+        Err(refusal) => Reply::Refused(refusal),
+    }
+}
 
 /// SQL on rows: the statistics and runtime tables that it names are filled first.
 pub fn sql(parts: &mut Parts<'_>, caller: &Caller, text: &str) -> Reply {
+    on_rows(parts, caller, text, &FleetRows::default())
+}
+
+fn on_rows(parts: &mut Parts<'_>, caller: &Caller, text: &str, fleet: &FleetRows) -> Reply {
     if caller.role == Role::Stats {
         // A PRAGMA that the user sent, unlike the one of `SHOW DATABASES`.
         if names(text).first().is_some_and(|first| first == "pragma") {
             return Reply::error("Command not allowed");
         }
         // For statistics users the statistics tables are in `main`; tools use both names.
-        return on_figures(parts, caller, requalify(text, "stats", "main").into_owned());
+        return on_figures(parts, caller, requalify(text, "stats", "main").into_owned(), fleet);
     }
     if stats::resets(text)
         && let Err(refusal) = parts.store.check(text)
@@ -27,12 +43,18 @@ pub fn sql(parts: &mut Parts<'_>, caller: &Caller, text: &str) -> Reply {
         Ok(taken) => taken,
         Err(refusal) => return Reply::Refused(refusal),
     };
-    let answer = refresh_runtime(parts, text).and_then(|()| parts.store.sql(text));
+    let filled =
+        refresh_runtime(parts, text).and_then(|()| fleet.fill(parts.store, parts.runtime, parts.nodes));
+    let mut answer = filled.and_then(|()| parts.store.sql(text));
+    if let Ok(Answer::Rows(set)) = &mut answer {
+        set.warnings = fleet.warnings();
+    }
     match &answer {
         Ok(_) => taken.told(),
         Err(_) => taken.give_back(parts.runtime.observer().as_ref()),
     }
     stats::empty(parts.store, parts.runtime, text);
+    stats::fleet::empty(parts.store, parts.runtime, text);
     answer.into()
 }
 
@@ -43,7 +65,8 @@ pub fn catalog_sql(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Repl
         Role::Stats => match parts.store.snapshot(&text) {
             Ok(snapshot) => {
                 let taken = Taken::default();
-                Reply::OnFigures(Box::new(Question::Answer { snapshot, text, taken }))
+                let warnings = Vec::new();
+                Reply::OnFigures(Box::new(Question::Answer { snapshot, text, taken, warnings }))
             }
             Err(refusal) => Reply::Refused(refusal),
         },
@@ -51,7 +74,7 @@ pub fn catalog_sql(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Repl
 }
 
 /// Leaves the SQL of a statistics user to another thread, so that nobody waits for it.
-fn on_figures(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Reply {
+fn on_figures(parts: &mut Parts<'_>, caller: &Caller, text: String, fleet: &FleetRows) -> Reply {
     let is_check = stats::resets(&text) && !caller.is_checked;
     let taken = match is_check {
         true => Ok(Taken::default()),
@@ -61,11 +84,16 @@ fn on_figures(parts: &mut Parts<'_>, caller: &Caller, text: String) -> Reply {
         Ok(taken) => taken,
         Err(refusal) => return Reply::Refused(refusal),
     };
-    let snapshot = parts.store.snapshot(&text);
+    let filled = fleet.fill(parts.store, parts.runtime, parts.nodes);
+    let snapshot = filled.and_then(|()| parts.store.snapshot(&text));
     stats::empty(parts.store, parts.runtime, &text);
+    stats::fleet::empty(parts.store, parts.runtime, &text);
     match snapshot {
         Ok(snapshot) if is_check => Reply::OnFigures(Box::new(Question::Check { snapshot, text })),
-        Ok(snapshot) => Reply::OnFigures(Box::new(Question::Answer { snapshot, text, taken })),
+        Ok(snapshot) => {
+            let warnings = fleet.warnings();
+            Reply::OnFigures(Box::new(Question::Answer { snapshot, text, taken, warnings }))
+        }
         Err(refusal) => {
             taken.give_back(parts.runtime.observer().as_ref());
             Reply::Refused(refusal)

@@ -43,6 +43,9 @@ pub struct FleetSettings {
     pub prefix: String,
     /// The name of this Narrows; `None`: that of the host, and the port for administrators.
     pub node: Option<String>,
+    /// Where the other members reach its port for administrators; `None`: it is found out.
+    #[serde(default)]
+    pub address: Option<String>,
     /// The user of etcd; empty: etcd asks for none.
     pub username: String,
     /// The password of that user.

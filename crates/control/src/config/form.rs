@@ -51,6 +51,8 @@ pub enum Form {
     WebAddresses,
     /// The name of a Narrows in its fleet.
     NodeName,
+    /// `host:port`.
+    HostAndPort,
 }
 
 impl Form {
@@ -76,6 +78,7 @@ impl Form {
             Form::Networks => "`*`, or address/bits, separated by commas".to_owned(),
             Form::WebAddresses => "http://host:port or https://host:port, a list or with commas between them".to_owned(),
             Form::NodeName => "letters, digits and any of . : _ -".to_owned(),
+            Form::HostAndPort => "host:port or [ipv6]:port".to_owned(),
             Form::Collector => {
                 "http://host:port or https://host:port, with or without a path, without user and query; or empty".to_owned()
             }
@@ -155,9 +158,23 @@ impl Form {
                 let fits = |byte: u8| byte.is_ascii_alphanumeric() || b".:_-".contains(&byte);
                 (1..=128).contains(&text.len()) && text.bytes().all(fits)
             }
+            Form::HostAndPort => host_and_port(text).is_some(),
             Form::Collector => text.is_empty() || Endpoint::parse(text).is_some(),
         }
     }
+}
+
+/// The host and the port of `host:port` or `[ipv6]:port`; `None`: it is neither.
+pub fn host_and_port(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    let host = match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address,
+        None if host.contains(':') => return None,
+        None => host,
+    };
+    let port = port.parse().ok().filter(|port| *port > 0)?;
+    let is_host = |byte: u8| byte.is_ascii_graphic() && !b"[]/@".contains(&byte);
+    (!host.is_empty() && host.bytes().all(is_host)).then_some((host, port))
 }
 
 /// A scalar as text, as written.

@@ -13,7 +13,7 @@ use super::bootstrap::{Bootstrap, FleetSettings};
 use super::form::Form;
 use super::schema::Absent::{Is, Null, Required};
 use super::schema::{Absent, Column, ColumnKind, ConfigTable, Section};
-use crate::effect::Effect;
+use crate::effect::{Effect, FLEET_INSTEAD};
 
 /// Largest value of a number that the admin tables hold in a signed 32-bit column.
 const MOST: i64 = i32::MAX as i64;
@@ -70,7 +70,7 @@ pub static BOOTSTRAP: ConfigTable<Bootstrap> = ConfigTable {
         integer("restart_on_missing_heartbeats", 0, MOST, Is("10"), |b, v| b.restart_on_missing_heartbeats = to_u32(v), "Heartbeats, one every 3 seconds, that a worker process may miss before the supervisor kills it and another one takes over; 0: any number. A process that is stopped or being debugged misses none."),
         integer("drain_timeout", 0, 86_400, Is("30"), |b, v| b.drain_timeout = to_u32(v), "Seconds that clients have to leave when the process is stopped or upgraded; 0: none."),
         text("execute_on_exit_failure", Form::Any, Null, |b: &mut Bootstrap, v| b.execute_on_exit_failure = Some(v), "Program to run after the process has died.").not_yet(),
-        flag("cluster_sync_interfaces", Is("false"), |b: &mut Bootstrap, v| b.cluster_sync_interfaces = v, "Whether the nodes of a cluster share listening addresses.").not_yet(),
+        flag("cluster_sync_interfaces", Is("false"), |b: &mut Bootstrap, v| b.cluster_sync_interfaces = v, "Whether the nodes of a cluster share listening addresses.").needless(FLEET_INSTEAD),
         column("managed", ColumnKind::Sections(|b: &mut Bootstrap, v| b.managed = v), Null, "The sections that this file owns: each start takes them from here, and nothing else changes them; see [changes.md](changes.md#who-owns-what)."),
     ],
 };
@@ -85,6 +85,7 @@ pub static FLEET: ConfigTable<FleetSettings> = ConfigTable {
         text("endpoints", Form::WebAddresses, Required, |r, v| r.endpoints = items(&v, ',').map(str::to_owned).collect(), "The addresses of all etcd servers for clients: a list, or text with commas between them."),
         text("prefix", Form::NotEmpty, Is("/narrows"), |r: &mut FleetSettings, v| v.trim_end_matches('/').clone_into(&mut r.prefix), "What all keys of the fleet begin with. Another fleet in the same etcd has another prefix."),
         text("node", Form::NodeName, Null, |r: &mut FleetSettings, v| r.node = Some(v), "The name of this Narrows in its fleet, unlike that of every other. If absent: the name of the host, `:`, and the port for administrators."),
+        text("address", Form::HostAndPort, Null, |r: &mut FleetSettings, v| r.address = Some(v), "Where the other members reach the port for administrators of this Narrows, as `host:port`: they read its statistics there. If absent: where that port listens; if it listens everywhere, the address of this machine towards etcd."),
         text("username", Form::Any, Is(""), |r: &mut FleetSettings, v| r.username = v, "The user of etcd; empty: etcd asks for none."),
         text("password", Form::Any, Is(""), |r: &mut FleetSettings, v| r.password = v, "The password of that user."),
         text("password_file", Form::NotEmpty, Null, |r: &mut FleetSettings, v| r.password_file = Some(v.into()), "A file with the password, which is read at each login. Relative paths of this section start from `datadir`."),

@@ -107,6 +107,8 @@ mod tests {
             ("endpoints = [\"http://a:1/path\"]", "expected http://host:port"),
             ("endpoints = [\"https://a:1\"]", "`tls_ca` must be given"),
             ("endpoints = [\"http://a:1\"]\nnode = \"a b\"", "expected letters, digits"),
+            ("endpoints = [\"http://a:1\"]\naddress = \"::1:6032\"", "expected host:port"),
+            ("endpoints = [\"http://a:1\"]\naddress = \"a\"", "expected host:port"),
             ("endpoints = [\"http://a:1\"]\nusername = \"u\"", "`password` must be given"),
             ("endpoints = [\"https://a:1\"]\ntls_ca = \"a\"\ntls_cert = \"b\"", "`tls_key` must be given"),
             ("endpoints = [\"https://a:1\"]\ntls_ca = \"a\"\ntls_key = \"b\"", "`tls_cert` must be given"),

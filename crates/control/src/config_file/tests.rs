@@ -2,6 +2,7 @@ use narrows_proxy::rules::Activity;
 
 use super::*;
 use crate::config::parse::{Syntax, looks_like};
+use crate::effect::FLEET_INSTEAD;
 
 fn read_text(text: &str) -> Result<LoadedFile, Vec<Diagnostic>> {
     read(Path::new("test"), text, &|_| Err("no such file".to_owned()))
@@ -418,14 +419,14 @@ fn a_real_proxysql_cnf_starts_and_says_what_it_passed_over() {
         said,
         [
             "16: ignored: `version` cannot be set",
-            "17: `admin-cluster_username` has no effect in this version of Narrows",
-            "18: `admin-cluster_password` has no effect in this version of Narrows",
+            &*format!("17: `admin-cluster_username` has no effect: {FLEET_INSTEAD}"),
+            &*format!("18: `admin-cluster_password` has no effect: {FLEET_INSTEAD}"),
             "26: ignored: the variable `ping_interval_server` of older releases no longer exists",
             "39: ignored: the variable `default_sql_mode` of older releases no longer exists",
             "40: ignored: there is no variable `monitor_timeout` in mysql_variables",
             "41: ignored: there is no variable `max_conections` in mysql_variables; did you mean `max_connections`?",
             "48: ignored: there is no column `max_conn` in mysql_servers",
-            "96: `proxysql_servers` has no effect in this version of Narrows",
+            &*format!("96: `proxysql_servers` has no effect: {FLEET_INSTEAD}"),
             "98: ignored: there is no section or key `mysql_user`; did you mean `mysql_users`?",
             "99: ignored: there is no section or key `house_keeping`",
         ]

@@ -1,26 +1,26 @@
 //! etcd's interface for HTTP (its gRPC gateway): requests, what their answers mean, and which server is asked.
 //!
-//! It is part of every etcd since 3.4, and needs neither HTTP/2 nor generated code. Names and values are in base64, numbers are
-//! texts. What is written with a transaction is written as a whole, or not at all.
+//! It is part of every etcd since 3.4, and needs neither HTTP/2 nor generated code. What is written with a transaction is written
+//! as a whole, or not at all.
 
 use std::fs;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Request, Response};
-use narrows_proxy::rt::timeout;
+use narrows_proxy::rt::{self, Instant, JoinHandle, spawn_local, timeout};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value as Json, json};
 use tokio_rustls::TlsConnector;
 
 use super::keys::end_of;
+use super::transaction::{KeyValue, Transaction, TransactionOutcome, encoded, number, pairs};
 use crate::config::bootstrap::FleetSettings;
 use crate::http_client::address::WebAddress;
 use crate::http_client::authorities;
@@ -36,77 +36,6 @@ pub struct Etcd {
     connection: Option<Connection>,
     /// What a login has given.
     token: Option<String>,
-}
-
-/// A key and its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyValue {
-    /// The key.
-    pub key: String,
-    /// The value.
-    pub value: Vec<u8>,
-    /// The revision at which it was written.
-    pub revision: i64,
-}
-
-/// What an answer to a transaction has: whether its conditions held, and what each range found.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TransactionOutcome {
-    /// Whether the conditions held.
-    pub has_succeeded: bool,
-    /// The pairs of each operation; none for one that is no range.
-    pub found: Vec<Vec<KeyValue>>,
-}
-
-/// A transaction.
-#[derive(Debug, Clone, Default)]
-pub struct Transaction {
-    conditions: Vec<Json>,
-    success: Vec<Json>,
-    failure: Vec<Json>,
-}
-
-impl Transaction {
-    /// Requires that a key was written last at that revision; 0: that there is no such key.
-    pub fn when(mut self, key: &str, revision: i64) -> Transaction {
-        let (key, revision) = (encoded(key), revision.to_string());
-        let condition = json!({ "key": key, "target": "MOD", "result": "EQUAL", "mod_revision": revision });
-        self.conditions.push(condition);
-        self
-    }
-
-    /// Writes a value; with a lease, it goes with it.
-    pub fn put(mut self, key: &str, value: impl AsRef<[u8]>, lease: Option<i64>) -> Transaction {
-        let lease = lease.unwrap_or_default().to_string();
-        let put = json!({ "key": encoded(key), "value": encoded(value), "lease": lease });
-        self.success.push(json!({ "request_put": put }));
-        self
-    }
-
-    /// Deletes a key.
-    pub fn delete(mut self, key: &str) -> Transaction {
-        self.success.push(json!({ "request_delete_range": { "key": encoded(key) } }));
-        self
-    }
-
-    /// Deletes all keys from `from` to before `to`.
-    pub fn delete_between(mut self, from: &str, to: &str) -> Transaction {
-        let range = json!({ "key": encoded(from), "range_end": encoded(to) });
-        self.success.push(json!({ "request_delete_range": range }));
-        self
-    }
-
-    /// Reads a key.
-    pub fn get(mut self, key: &str) -> Transaction {
-        self.success.push(json!({ "request_range": { "key": encoded(key) } }));
-        self
-    }
-
-    /// Reads a key if the conditions do not hold.
-    pub fn get_otherwise(mut self, key: &str) -> Transaction {
-        self.failure.push(json!({ "request_range": { "key": encoded(key) } }));
-        self
-    }
 }
 
 impl Etcd {
@@ -135,6 +64,66 @@ impl Etcd {
         self.current = (self.current + 1) % self.addresses.len().max(1);
     }
 
+    /// Reads `key` from all servers at once, again and again within a second, and turns to the first that answers: one that hangs,
+    /// or whose network comes back in the meantime, costs no time.
+    ///
+    /// # Errors
+    /// Why the last one that has said so does not answer.
+    pub async fn find(&mut self, key: &str) -> Result<(), String> {
+        let (to, mut found) = rt::mailbox();
+        let mut tasks = Asking::default();
+        // A login takes etcd long, and each costs it much: it is tried once at each server.
+        let logs_in = !self.settings.username.is_empty() && self.token.is_none();
+        let (limit, again) = if logs_in { (LOGIN_TIME, LOGIN_TIME) } else { (FIND_TIME, FIND_AGAIN) };
+        let mut reason = no_answer(limit);
+        let began = Instant::now();
+        for round in 1.. {
+            tasks.0.extend((0..self.addresses.len()).map(|index| {
+                let (mut etcd, to, read) = (self.of(index), to.clone(), Transaction::default().get(key));
+                spawn_local(async move {
+                    let answer = etcd.run(&read, limit).await;
+                    // What comes later than the first answer is not needed.
+                    let _ = to.send((etcd, answer));
+                })
+            }));
+            let next = began + again * round;
+            while let Ok(Some((etcd, answer))) = rt::timeout_at(next, found.recv()).await {
+                match answer {
+                    Ok(_) => {
+                        *self = etcd;
+                        return Ok(());
+                    }
+                    // Each of them would say so, after the work of a login.
+                    Err(error) if is_refusal(&error) => return Err(error),
+                    Err(error) => reason = error,
+                }
+            }
+            if began.elapsed() >= limit {
+                break;
+            }
+        }
+        // It may be one that etcd does not know any more: the next time begins with a login.
+        self.token = None;
+        Err(reason)
+    }
+
+    /// The same etcd, of which another server is asked.
+    fn of(&self, index: usize) -> Etcd {
+        Etcd {
+            settings: self.settings.clone(),
+            addresses: self.addresses.clone(),
+            tls: self.tls.clone(),
+            current: index,
+            connection: None,
+            token: self.token.clone(),
+        }
+    }
+
+    /// The address of this machine towards the server that is asked.
+    pub fn local(&self) -> Option<IpAddr> {
+        self.connection.as_ref()?.local()
+    }
+
     /// Runs a transaction. After an error it is not known whether it was run.
     ///
     /// # Errors
@@ -144,17 +133,8 @@ impl Etcd {
         transaction: &Transaction,
         limit: Duration,
     ) -> Result<TransactionOutcome, String> {
-        let body = json!({
-            "compare": transaction.conditions,
-            "success": transaction.success,
-            "failure": transaction.failure,
-        });
-        let answer = self.post("/v3/kv/txn", &body, limit).await?;
-        let responses = answer["responses"].as_array().into_iter().flatten();
-        Ok(TransactionOutcome {
-            has_succeeded: answer["succeeded"] == true,
-            found: responses.map(|response| pairs(&response["response_range"])).collect(),
-        })
+        let answer = self.post("/v3/kv/txn", &transaction.body(), limit).await?;
+        Ok(TransactionOutcome::of(&answer))
     }
 
     /// All keys that begin with `start`, up to `most`.
@@ -303,6 +283,23 @@ impl Etcd {
     }
 }
 
+/// Whether etcd has said that it does not do what it is asked for.
+pub fn is_refusal(reason: &str) -> bool {
+    ["too large", "permission denied", "database space exceeded", "refuses the user", "user name is empty"]
+        .iter()
+        .any(|part| reason.contains(part))
+}
+
+/// Tasks that end with their owner.
+#[derive(Default)]
+struct Asking(Vec<JoinHandle<()>>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        self.0.iter().for_each(JoinHandle::abort);
+    }
+}
+
 fn connector(settings: &FleetSettings) -> Result<TlsConnector, String> {
     let trusted = authorities::trusting(settings.tls_ca.as_deref().unwrap_or(Path::new("")))?;
     let config = match (&settings.tls_cert, &settings.tls_key) {
@@ -337,30 +334,14 @@ fn no_answer(limit: Duration) -> String {
     format!("no answer in {} ms", limit.as_millis())
 }
 
-fn encoded(text: impl AsRef<[u8]>) -> String {
-    STANDARD.encode(text)
-}
-
-/// The pairs of an answer to a range.
-fn pairs(answer: &Json) -> Vec<KeyValue> {
-    let bytes = |json: &Json| STANDARD.decode(json.as_str().unwrap_or_default()).ok();
-    let pair = |json: &Json| {
-        Some(KeyValue {
-            key: String::from_utf8(bytes(&json["key"])?).ok()?,
-            value: bytes(&json["value"])?,
-            revision: number(&json["mod_revision"])?,
-        })
-    };
-    answer["kvs"].as_array().into_iter().flatten().filter_map(pair).collect()
-}
-
-/// A number, which JSON of Protocol Buffers has as a text.
-fn number(json: &Json) -> Option<i64> {
-    json.as_str().and_then(|text| text.parse().ok()).or_else(|| json.as_i64())
-}
-
 /// The usual limit of a request. A server of etcd without a majority answers nothing: the next one is asked.
 pub const USUAL_TIME: Duration = Duration::from_secs(1);
+
+/// How long a server is looked for that answers.
+const FIND_TIME: Duration = Duration::from_secs(1);
+
+/// After how long all servers are asked again: Linux repeats the first packet of a connection after a second only.
+const FIND_AGAIN: Duration = Duration::from_millis(250);
 
 /// The limit of a login: etcd makes it slow on purpose.
 const LOGIN_TIME: Duration = Duration::from_secs(5);
@@ -402,18 +383,5 @@ mod tests {
             let answer = serde_json::from_str(text).unwrap_or_default();
             assert_eq!(said(&answer, text.as_bytes()), expected);
         }
-    }
-
-    #[test]
-    fn a_transaction_says_when_and_what() {
-        let it = Transaction::default()
-            .when("a", 0)
-            .put("a", "x", Some(3))
-            .delete_between("b", "c")
-            .get_otherwise("a");
-        assert_eq!(it.conditions[0]["mod_revision"], "0");
-        assert_eq!(it.success[0]["request_put"], json!({ "key": "YQ==", "value": "eA==", "lease": "3" }));
-        assert_eq!(it.success[1]["request_delete_range"], json!({ "key": "Yg==", "range_end": "Yw==" }));
-        assert_eq!(it.failure[0]["request_range"]["key"], "YQ==");
     }
 }

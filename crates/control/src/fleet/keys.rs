@@ -22,6 +22,11 @@ impl Keys {
         format!("{}/trial", self.prefix)
     }
 
+    /// The versions that were taken back last.
+    pub fn taken_back(&self) -> String {
+        format!("{}/taken_back", self.prefix)
+    }
+
     /// What a version holds. The digits keep the keys in the order of the versions.
     pub fn version(&self, version: i64) -> String {
         format!("{}/versions/{version:019}", self.prefix)

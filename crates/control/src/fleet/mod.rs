@@ -4,13 +4,19 @@
 //! neither has a connection. [`run`] is the thread that speaks to etcd. It makes a version the configuration by asking the control
 //! thread ([`FleetWish`]), which tells it what runs and what an administrator wants ([`FleetOrder`]).
 
+mod address;
+mod claim;
 mod etcd;
+mod figures;
 mod keys;
 mod member;
 mod own;
 mod propose;
 mod record;
+mod report;
 mod run;
+mod taken_back;
+mod transaction;
 mod trial;
 
 use std::io;
@@ -21,10 +27,13 @@ use narrows_proxy::rt::{self, MailboxSender, oneshot};
 
 use crate::config::bootstrap::FleetSettings;
 use crate::versions::FleetMark;
+pub use figures::{FiguresWish, FleetFigures, MemberFigures};
 pub use member::{FleetTrial, MemberState, RefusedVersion, Seen};
 pub use own::shared;
 pub use propose::{Proposal, TrialWish};
-pub use record::{FleetVersion, NodeReport};
+pub use record::FleetVersion;
+pub use report::{ModuleReport, NodeReport};
+pub use taken_back::TakenBack;
 
 /// What the fleet wants from the control thread: a version is to be the configuration.
 #[derive(Debug)]
@@ -37,8 +46,8 @@ pub struct FleetWish {
     pub done: oneshot::Sender<Result<(), String>>,
 }
 
-/// What the control thread tells and asks. There is one of each at most: it sends no other before that was answered, but
-/// [`FleetOrder::Status`], of which it sends one a second.
+/// What the control thread tells and asks. There are few of each: it sends no other proposal before one was answered, asks for as
+/// many administrators as it waits for, and sends [`FleetOrder::Status`] once a second.
 #[derive(Debug)]
 pub enum FleetOrder {
     /// How it is here.
@@ -47,6 +56,10 @@ pub enum FleetOrder {
     Propose(Box<Proposal>),
     /// The reports of all members are wanted.
     Members(Sender<Result<Vec<NodeReport>, String>>),
+    /// The versions that were taken back last are wanted.
+    TakenBack(Sender<Result<Vec<TakenBack>, String>>),
+    /// Figures of the other members are wanted.
+    Figures(Box<FiguresWish>),
 }
 
 /// How a member is, as its control thread knows it.
@@ -58,6 +71,12 @@ pub struct LocalStatus {
     pub drift: u64,
     /// Why it cannot serve clients; empty: it can.
     pub not_ready: String,
+    /// Where its port for administrators listens.
+    pub listening: Vec<String>,
+    /// Whether that port offers TLS.
+    pub is_encrypted: bool,
+    /// The parts of the configuration that run.
+    pub modules: Vec<ModuleReport>,
 }
 
 /// How the fleet is, as it was seen last.
@@ -71,6 +90,8 @@ pub struct FleetView {
     pub seen: Seen,
     /// This member.
     pub member: MemberState,
+    /// Why this member does not report: another one has its name.
+    pub rival: Option<String>,
 }
 
 /// The handle of the thread, which ends when this is dropped.
@@ -96,13 +117,13 @@ impl SharedView {
 }
 
 impl Fleet {
-    /// Starts the thread of the member `node`, which runs the version `running` of the fleet.
+    /// Starts the thread of the member `node` with the data folder `uuid`, which runs the version `running` of the fleet.
     ///
     /// # Errors
     /// The thread cannot be started.
     pub fn start<M>(
         settings: FleetSettings,
-        (node, running): (String, Option<FleetMark>),
+        (node, uuid, running): (String, String, Option<FleetMark>),
         control: Sender<M>,
     ) -> io::Result<Fleet>
     where
@@ -118,7 +139,7 @@ impl Fleet {
         let also = view.clone();
         let work = move || {
             let ask = Box::new(move |wish: FleetWish| control.send(wish.into()).is_ok());
-            if let Err(error) = rt::block_on(run::run(settings, member, (mailbox, ask), also)) {
+            if let Err(error) = rt::block_on(run::run(settings, (member, uuid), (mailbox, ask), also)) {
                 tracing::error!(%error, "the thread of the fleet cannot start");
             }
         };
@@ -146,7 +167,12 @@ impl Fleet {
 /// The name of a Narrows that its settings do not name: that of the host, and the port of the first of its `addresses` for
 /// administrators.
 pub fn usual_node(addresses: &[String]) -> String {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let port = addresses.iter().find_map(|address| address.rsplit_once(':')).map_or("0", |(_, port)| port);
-    format!("{}:{port}", host.trim())
+    format!("{}:{port}", host_name())
+}
+
+/// The name of this machine.
+fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
 }

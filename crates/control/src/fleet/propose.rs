@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use narrows_proxy::rt::sleep;
 
-use super::etcd::{Etcd, Transaction};
+use super::etcd::{Etcd, is_refusal};
 use super::keys::Keys;
 use super::member::{MemberState, Seen};
 use super::record::{self, FleetVersion};
+use super::transaction::Transaction;
 
 /// A change of the configuration that is to be the next version.
 #[derive(Debug)]
@@ -114,13 +115,6 @@ async fn settle(
 
 fn moved() -> String {
     "another member has changed the configuration at the same time: make another plan".to_owned()
-}
-
-/// Whether etcd has said that it did not run a transaction.
-fn is_refusal(reason: &str) -> bool {
-    ["too large", "permission denied", "database space exceeded", "refuses the user", "user name is empty"]
-        .iter()
-        .any(|part| reason.contains(part))
 }
 
 /// How many versions etcd keeps.

@@ -1,4 +1,4 @@
-//! What the values in etcd look like: the head, a trial, a version, and the report of a member.
+//! What the values in etcd look like: the head, a trial, and a version.
 //!
 //! All are JSON, so that `etcdctl get` shows them; a version is compressed. Values that etcd has may come from anybody who may
 //! write there: they are checked before they are used.
@@ -7,10 +7,10 @@ use std::io::Read;
 
 use serde_json::{Value as Json, json};
 
-use super::member::{FleetTrial, RefusedVersion, Seen};
+use super::member::{FleetTrial, Seen};
 use super::own::shared;
 use crate::schema::{MODULES, Module};
-use crate::versions::{ConfigDocument, FleetMark, VersionOrigin};
+use crate::versions::{ConfigDocument, VersionOrigin};
 
 /// A version of the fleet's configuration.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,27 +29,6 @@ pub struct FleetVersion {
     pub comment: String,
     /// What it holds: only what the fleet shares.
     pub document: ConfigDocument,
-}
-
-/// What a member tells the others.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NodeReport {
-    /// Its name.
-    pub node: String,
-    /// The version that it runs; `None`: none of the fleet.
-    pub running: Option<FleetMark>,
-    /// Since when, in seconds since 1970.
-    pub since: i64,
-    /// The version that it cannot apply.
-    pub refused: Option<RefusedVersion>,
-    /// How many rows and variables it runs differently.
-    pub drift: u64,
-    /// Why it cannot serve clients; empty: it can.
-    pub not_ready: String,
-    /// The number of the version in its own history.
-    pub local_version: i64,
-    /// When it was written, in seconds since 1970.
-    pub reported: i64,
 }
 
 impl FleetVersion {
@@ -177,46 +156,6 @@ pub fn seen(head: Option<(&[u8], i64)>, trial: Option<(&[u8], i64)>) -> Result<S
     Ok(seen)
 }
 
-impl NodeReport {
-    /// Its value in etcd.
-    pub fn encode(&self) -> String {
-        let refused = self.refused.as_ref().map(|it| json!({ "version": it.version, "reason": it.reason }));
-        json!({
-            "node": self.node,
-            "version": self.running.map(|mark| mark.version),
-            "on_trial": self.running.is_some_and(|mark| mark.is_on_trial),
-            "since": self.since,
-            "refused": refused,
-            "drift": self.drift,
-            "not_ready": self.not_ready,
-            "local_version": self.local_version,
-            "reported": self.reported,
-        })
-        .to_string()
-    }
-
-    /// Reads a value of etcd; `None`: it is no report.
-    pub fn decode(bytes: &[u8]) -> Option<NodeReport> {
-        let json: Json = serde_json::from_slice(bytes).ok()?;
-        let text = |json: &Json| json.as_str().map(str::to_owned);
-        let mark = |version| FleetMark { version, is_on_trial: json["on_trial"] == true };
-        let refused = &json["refused"];
-        Some(NodeReport {
-            node: text(&json["node"])?,
-            running: json["version"].as_i64().map(mark),
-            since: json["since"].as_i64().unwrap_or_default(),
-            refused: refused["version"].as_i64().map(|version| RefusedVersion {
-                version,
-                reason: text(&refused["reason"]).unwrap_or_default(),
-            }),
-            drift: json["drift"].as_u64().unwrap_or_default(),
-            not_ready: text(&json["not_ready"]).unwrap_or_default(),
-            local_version: json["local_version"].as_i64().unwrap_or_default(),
-            reported: json["reported"].as_i64().unwrap_or_default(),
-        })
-    }
-}
-
 /// zstd's usual level.
 const COMPRESSION: i32 = 3;
 
@@ -274,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_trials_and_reports_are_read_as_they_were_written() {
+    fn heads_and_trials_are_read_as_they_were_written() {
         let nodes = ["a".to_owned(), "b".to_owned()];
         let (head, trial) = (head(3, 5), trial(5, &nodes, "a", 30));
         let found = seen(Some((head.as_bytes(), 7)), Some((trial.as_bytes(), 8))).unwrap();
@@ -283,14 +222,5 @@ mod tests {
         assert_eq!((trial.version, trial.nodes, trial.seconds, trial.revision), (5, nodes.to_vec(), 30, 8));
         assert_eq!(seen(None, None).unwrap(), Seen::default());
         assert!(seen(Some((b"{}", 1)), None).is_err() && seen(None, Some((b"x", 1))).is_err());
-        let report = NodeReport {
-            node: "a".to_owned(),
-            running: Some(FleetMark { version: 3, is_on_trial: true }),
-            refused: Some(RefusedVersion { version: 4, reason: "why".to_owned() }),
-            drift: 2,
-            ..NodeReport::default()
-        };
-        assert_eq!(NodeReport::decode(report.encode().as_bytes()), Some(report));
-        assert_eq!(NodeReport::decode(b"{}"), None);
     }
 }

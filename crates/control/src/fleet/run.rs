@@ -3,22 +3,29 @@
 //! What is true is read: the head is asked for all the time, from a majority of etcd's servers. A watch only says when to ask
 //! sooner.
 
+mod report;
+mod trials;
+
 use std::rc::Rc;
-use std::sync::mpsc::Sender;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http_body_util::BodyExt;
-use narrows_proxy::rt::{self, Instant, MailboxReceiver, Notify, oneshot, sleep, sleep_until, spawn_local};
+use narrows_proxy::rt::{
+    self, Instant, MailboxReceiver, Notify, oneshot, sleep, sleep_until, spawn_local, timeout,
+};
 
-use super::etcd::{Etcd, KeyValue, Transaction, USUAL_TIME};
+use super::etcd::{Etcd, USUAL_TIME};
+use super::figures::FleetFigures;
 use super::keys::Keys;
-use super::member::{FleetTrial, MemberState, Next, Seen};
-use super::propose::{self, Proposal};
-use super::record::{self, FleetVersion, NodeReport};
-use super::trial::{TrialState, judge};
+use super::member::{MemberState, Next, Seen};
+use super::record::{self, FleetVersion};
+use super::report::NodeReport;
+use super::transaction::{KeyValue, Transaction};
 use super::{FleetOrder, FleetWish, LocalStatus, SharedView};
 use crate::config::bootstrap::FleetSettings;
 use crate::versions::FleetMark;
+use report::OwnReport;
+use trials::OwnTrial;
 
 /// Asks the control thread for something; returns whether it is there.
 type Ask = Box<dyn Fn(FleetWish) -> bool>;
@@ -36,7 +43,9 @@ struct Runner {
     /// When a version was refused.
     refused_at: Option<Instant>,
     lease: Option<(i64, Instant)>,
-    reported: Option<(NodeReport, Instant)>,
+    own: OwnReport,
+    /// The members whose reports were read last.
+    known: Vec<NodeReport>,
     trial: Option<OwnTrial>,
     trouble: Trouble,
 }
@@ -51,46 +60,21 @@ struct Trouble {
     last_told: Option<Instant>,
 }
 
-/// A trial that was begun here.
-struct OwnTrial {
-    version: i64,
-    began: Instant,
-    healthy_since: Option<Instant>,
-    /// Why it is taken back.
-    failed: Option<String>,
-    outcome: Sender<Result<i64, String>>,
-}
-
 /// Runs until the handle is dropped.
 pub async fn run(
     settings: FleetSettings,
-    member: MemberState,
+    (member, uuid): (MemberState, String),
     (mut orders, ask): (MailboxReceiver<FleetOrder>, Ask),
     view: SharedView,
 ) {
-    let keys = Keys::new(&settings.prefix);
+    let (keys, address) = (Keys::new(&settings.prefix), settings.address.clone());
     let (etcd, second) = match (Etcd::new(settings.clone()), Etcd::new(settings)) {
         (Ok(etcd), Ok(second)) => (etcd, second),
         (Err(reason), _) | (_, Err(reason)) => return refuse_all(orders, view, &reason).await,
     };
     let woken = Rc::new(Notify::new());
     let watching = spawn_local(watch(second, keys.all(), Rc::clone(&woken)));
-    let (status, seen, since) = (LocalStatus::default(), Seen::default(), now());
-    let mut runner = Runner {
-        etcd,
-        keys,
-        member,
-        seen,
-        status,
-        ask,
-        view,
-        since,
-        refused_at: None,
-        lease: None,
-        reported: None,
-        trial: None,
-        trouble: Trouble::default(),
-    };
+    let mut runner = Runner::new((etcd, keys), member, (ask, view), OwnReport::new(uuid, address));
     loop {
         let pause = runner.turn().await;
         let next = Instant::now() + pause;
@@ -115,6 +99,11 @@ async fn refuse_all(mut orders: MailboxReceiver<FleetOrder>, view: SharedView, r
             FleetOrder::Status(_) => {}
             FleetOrder::Propose(proposal) => drop(proposal.outcome.send(Err(reason.to_owned()))),
             FleetOrder::Members(to) => drop(to.send(Err(reason.to_owned()))),
+            FleetOrder::TakenBack(to) => drop(to.send(Err(reason.to_owned()))),
+            FleetOrder::Figures(wish) => {
+                let warnings = vec![format!("no other member is asked: {reason}")];
+                drop(wish.outcome.send(FleetFigures { warnings, ..FleetFigures::default() }));
+            }
         }
     }
 }
@@ -123,7 +112,8 @@ async fn refuse_all(mut orders: MailboxReceiver<FleetOrder>, view: SharedView, r
 async fn watch(mut etcd: Etcd, start: String, woken: Rc<Notify>) {
     loop {
         if let Ok((_connection, mut body)) = etcd.watch(&start).await {
-            while let Some(Ok(_)) = body.frame().await {
+            // One whose network was cut says nothing any more, and does not end.
+            while let Ok(Some(Ok(_))) = timeout(WATCH_TIME, body.frame()).await {
                 woken.notify_one();
             }
         }
@@ -133,6 +123,30 @@ async fn watch(mut etcd: Etcd, start: String, woken: Rc<Notify>) {
 }
 
 impl Runner {
+    fn new(
+        (etcd, keys): (Etcd, Keys),
+        member: MemberState,
+        (ask, view): (Ask, SharedView),
+        own: OwnReport,
+    ) -> Runner {
+        Runner {
+            etcd,
+            keys,
+            member,
+            seen: Seen::default(),
+            status: LocalStatus::default(),
+            ask,
+            view,
+            since: now(),
+            refused_at: None,
+            lease: None,
+            own,
+            known: Vec::new(),
+            trial: None,
+            trouble: Trouble::default(),
+        }
+    }
+
     async fn obey(&mut self, order: FleetOrder) {
         match order {
             FleetOrder::Status(status) => self.status = status,
@@ -142,21 +156,17 @@ impl Runner {
                 // One that waits no longer needs no answer.
                 let _ = to.send(members);
             }
+            FleetOrder::TakenBack(to) => {
+                let taken_back = self.taken_back().await;
+                let _ = to.send(taken_back);
+            }
+            FleetOrder::Figures(wish) => self.ask_members(*wish).await,
         }
     }
 
     /// Does what is due; returns the time until it is to be done again.
     async fn turn(&mut self) -> Duration {
-        let looked = self.look().await;
-        let done = match looked {
-            Ok(()) => {
-                self.follow().await;
-                self.go_on_with_trial().await;
-                self.report().await
-            }
-            Err(reason) => Err(reason),
-        };
-        match done {
+        match self.go_on().await {
             Ok(()) => {
                 self.has_contact();
                 POLL
@@ -166,6 +176,18 @@ impl Runner {
                 RETRY
             }
         }
+    }
+
+    /// Looks, and does what is due.
+    async fn go_on(&mut self) -> Result<(), String> {
+        if self.trouble.is_there {
+            self.etcd.find(&self.keys.head()).await?;
+        }
+        self.look().await?;
+        self.own.has_reached_etcd(self.etcd.local());
+        self.follow().await?;
+        self.go_on_with_trial().await;
+        self.report().await
     }
 
     /// Reads the head and the trial.
@@ -181,9 +203,14 @@ impl Runner {
     }
 
     /// Applies the version that this member should run.
-    async fn follow(&mut self) {
+    async fn follow(&mut self) -> Result<(), String> {
         let may_retry = self.refused_at.is_some_and(|at| at.elapsed() >= RETRY_REFUSED);
-        match self.member.next(&self.seen, may_retry) {
+        let mut seen = self.seen.clone();
+        if self.own.obstacle().is_some() {
+            // It is the other one with this name that is to try a version.
+            seen.trial = None;
+        }
+        match self.member.next(&seen, may_retry) {
             Next::Stay => {}
             Next::Older(version) => {
                 let runs = self.member.running.map_or(0, |mark| mark.version);
@@ -192,22 +219,23 @@ impl Runner {
                 );
                 self.refuse(version, reason);
             }
-            Next::Apply(mark) => match self.apply(mark).await {
-                Ok(()) => self.is_applied(mark),
-                Err(Some(reason)) => self.refuse(mark.version, reason),
-                // It is asked for again.
-                Err(None) => {}
-            },
+            Next::Apply(mark) => {
+                let read = Transaction::default().get(&self.keys.version(mark.version));
+                let outcome = self.etcd.run(&read, STORED_TIME).await?;
+                match self.apply(mark, outcome.first()).await {
+                    Ok(()) => self.is_applied(mark),
+                    Err(Some(reason)) => self.refuse(mark.version, reason),
+                    // It is asked for again.
+                    Err(None) => {}
+                }
+            }
         }
+        Ok(())
     }
 
     /// Has a version applied; fails with a reason if it never can be, and without if it is to be tried again.
-    async fn apply(&mut self, mark: FleetMark) -> Result<(), Option<String>> {
-        let read = Transaction::default().get(&self.keys.version(mark.version));
-        let outcome = self.etcd.run(&read, STORED_TIME).await.map_err(|_| None)?;
-        let Some(pair) = outcome.found.first().and_then(|pairs| pairs.first()) else {
-            return Err(Some("etcd does not have it".to_owned()));
-        };
+    async fn apply(&mut self, mark: FleetMark, found: Option<&KeyValue>) -> Result<(), Option<String>> {
+        let Some(pair) = found else { return Err(Some("etcd does not have it".to_owned())) };
         let version = Box::new(FleetVersion::decode(&pair.value).map_err(Some)?);
         let (done, answer) = oneshot::channel();
         if !(self.ask)(FleetWish { mark, version, done }) {
@@ -246,143 +274,6 @@ impl Runner {
 
     fn show_member(&self) {
         self.view.change(|view| view.member = self.member.clone());
-    }
-
-    /// Reports under a lease, if there is something to say or the last report is old.
-    async fn report(&mut self) -> Result<(), String> {
-        let report = NodeReport {
-            node: self.member.node.clone(),
-            running: self.member.running,
-            since: self.since,
-            refused: self.member.refused.clone(),
-            drift: self.status.drift,
-            not_ready: self.status.not_ready.clone(),
-            local_version: self.status.local_version,
-            reported: 0,
-        };
-        let is_known =
-            self.reported.as_ref().is_some_and(|(last, at)| *last == report && at.elapsed() < KEEP);
-        if is_known && self.lease.is_some() {
-            return Ok(());
-        }
-        let lease = self.lease().await?;
-        let value = NodeReport { reported: now(), ..report.clone() }.encode();
-        let put = Transaction::default().put(&self.keys.node(&self.member.node), value, Some(lease));
-        if let Err(reason) = self.etcd.run(&put, USUAL_TIME).await {
-            self.lease = None;
-            return Err(reason);
-        }
-        self.reported = Some((report, Instant::now()));
-        Ok(())
-    }
-
-    /// A lease that lasts.
-    async fn lease(&mut self) -> Result<i64, String> {
-        if let Some((lease, kept)) = self.lease {
-            if kept.elapsed() < KEEP / 2 {
-                return Ok(lease);
-            }
-            if self.etcd.keep(lease).await.unwrap_or(false) {
-                self.lease = Some((lease, Instant::now()));
-                return Ok(lease);
-            }
-        }
-        let lease = self.etcd.grant(LEASE_SECONDS).await?;
-        self.lease = Some((lease, Instant::now()));
-        Ok(lease)
-    }
-
-    async fn members(&mut self) -> Result<Vec<NodeReport>, String> {
-        let pairs = self.etcd.all(&self.keys.nodes(), MOST_MEMBERS).await?;
-        Ok(pairs.iter().filter_map(|pair| NodeReport::decode(&pair.value)).collect())
-    }
-
-    async fn propose(&mut self, proposal: Proposal) {
-        let lease = self.lease.map(|(lease, _)| lease);
-        let stored = match self.look().await {
-            Ok(()) => {
-                let here = (&self.member, &self.seen, lease);
-                propose::store((&mut self.etcd, &self.keys), here, &proposal).await
-            }
-            Err(reason) => Err(format!("etcd cannot be reached ({reason}); nothing has changed")),
-        };
-        match (stored, &proposal.trial) {
-            (Ok(version), Some(_)) => {
-                let (began, outcome) = (Instant::now(), proposal.outcome);
-                self.trial = Some(OwnTrial { version, began, healthy_since: None, failed: None, outcome });
-            }
-            // A control thread that has ended needs no answer.
-            (stored, _) => drop(proposal.outcome.send(stored)),
-        }
-    }
-
-    /// Ends a trial that was begun here, once it is known how.
-    async fn go_on_with_trial(&mut self) {
-        let here = self.seen.trial.clone().filter(|trial| trial.by == self.member.node);
-        let Some(mut own) = self.trial.take() else {
-            // A former process has begun it.
-            if let Some(trial) = here {
-                tracing::warn!(
-                    version = trial.version,
-                    "a trial is taken back: the process that began it has ended"
-                );
-                self.take_back(&trial).await;
-            }
-            return;
-        };
-        let Some(trial) = here.filter(|trial| trial.version == own.version) else {
-            let lost = || "its lease in etcd has ended".to_owned();
-            let outcome = match self.seen.head >= own.version {
-                true => Ok(own.version),
-                false => Err(format!(
-                    "version {} was taken back: {}",
-                    own.version,
-                    own.failed.unwrap_or_else(lost)
-                )),
-            };
-            return drop(own.outcome.send(outcome));
-        };
-        if own.failed.is_some() {
-            self.take_back(&trial).await;
-        } else if let Ok(reports) = self.members().await {
-            self.judge(&mut own, &trial, &reports).await;
-        }
-        self.trial = Some(own);
-    }
-
-    /// Does with a trial what the reports ask for.
-    async fn judge(&mut self, own: &mut OwnTrial, trial: &FleetTrial, reports: &[NodeReport]) {
-        match judge(trial, reports, own.began.elapsed(), own.healthy_since.is_some()) {
-            TrialState::Waits => {}
-            TrialState::TakenBack(reason) => {
-                tracing::warn!(version = own.version, reason, "a version of the fleet is taken back");
-                own.failed = Some(reason);
-                self.take_back(trial).await;
-            }
-            TrialState::Healthy => {
-                let since = *own.healthy_since.get_or_insert_with(Instant::now);
-                if since.elapsed() >= Duration::from_secs(trial.seconds) {
-                    self.promote(trial).await;
-                }
-            }
-        }
-    }
-
-    /// Makes the version on trial the head. Whether that has succeeded is seen at the next look.
-    async fn promote(&mut self, trial: &FleetTrial) {
-        let head = record::head(trial.version, self.seen.last);
-        let promote = Transaction::default()
-            .when(&self.keys.head(), self.seen.revision)
-            .when(&self.keys.trial(), trial.revision)
-            .put(&self.keys.head(), head, None)
-            .delete(&self.keys.trial());
-        let _ = self.etcd.run(&promote, USUAL_TIME).await;
-    }
-
-    /// Ends a trial. Whether that has succeeded is seen at the next look.
-    async fn take_back(&mut self, trial: &FleetTrial) {
-        let end = Transaction::default().when(&self.keys.trial(), trial.revision).delete(&self.keys.trial());
-        let _ = self.etcd.run(&end, USUAL_TIME).await;
     }
 
     fn has_contact(&mut self) {
@@ -429,20 +320,14 @@ const RETRY: Duration = Duration::from_millis(100);
 /// The pause before another watch begins.
 const WATCH_PAUSE: Duration = Duration::from_millis(300);
 
+/// How long a watch that says nothing continues. Whatever it does not say is found out at the next look.
+const WATCH_TIME: Duration = Duration::from_secs(10);
+
 /// The limit of reading a version, which may be large.
 const STORED_TIME: Duration = Duration::from_secs(2);
 
 /// After which time a refused version is tried again: a full disk is one day not full.
 const RETRY_REFUSED: Duration = Duration::from_secs(30);
 
-/// After how long a report is written again, and its lease is kept.
-const KEEP: Duration = Duration::from_secs(3);
-
-/// How long the report of a member remains after its death.
-const LEASE_SECONDS: u64 = 10;
-
 /// The time after a log line about etcd in which the next trouble is not logged.
 const QUIET: Duration = Duration::from_secs(60);
-
-/// The most members whose reports are read.
-const MOST_MEMBERS: u32 = 1_000;

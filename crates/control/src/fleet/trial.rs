@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::member::FleetTrial;
-use super::record::NodeReport;
+use super::report::NodeReport;
 
 /// What becomes of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]

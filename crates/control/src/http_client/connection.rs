@@ -1,6 +1,7 @@
 //! One connection to an HTTP server: HTTP/1.1, over TLS for `https`.
 
 use std::io;
+use std::net::IpAddr;
 
 use http_body_util::Full;
 use hyper::Request;
@@ -18,6 +19,7 @@ use super::address::WebAddress;
 pub struct Connection {
     requests: SendRequest<Full<Bytes>>,
     task: JoinHandle<()>,
+    local: Option<IpAddr>,
 }
 
 impl Drop for Connection {
@@ -35,17 +37,26 @@ impl Connection {
         let Socket::Tcp(stream) = Socket::connect_tcp(&address.host, address.port).await? else {
             return Err(io::ErrorKind::Unsupported.into());
         };
-        let Some(tls) = tls else { return Connection::over(stream).await };
+        let local = stream.local_addr().ok().map(|address| address.ip());
+        let Some(tls) = tls else { return Connection::over(stream, local).await };
         let name = ServerName::try_from(address.host.clone()).map_err(io::Error::other)?;
-        Connection::over(tls.connect(name, stream).await?).await
+        Connection::over(tls.connect(name, stream).await?, local).await
     }
 
-    async fn over<S: AsyncRead + AsyncWrite + Unpin + 'static>(stream: S) -> io::Result<Connection> {
+    /// The address of this machine that the connection begins at.
+    pub fn local(&self) -> Option<IpAddr> {
+        self.local
+    }
+
+    async fn over<S: AsyncRead + AsyncWrite + Unpin + 'static>(
+        stream: S,
+        local: Option<IpAddr>,
+    ) -> io::Result<Connection> {
         let (requests, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
         // Its errors are those of the request, too.
         let task = spawn_local(async move { drop(connection.await) });
-        Ok(Connection { requests, task })
+        Ok(Connection { requests, task, local })
     }
 
     /// Whether another request can be sent on it.

@@ -119,6 +119,11 @@ impl Target {
         Target { address, use_ssl: false, check_types, pairs, lag_limits, clusters }
     }
 
+    /// A server that is not checked, and only connected to.
+    pub fn to(hostname: &str, port: u16, use_ssl: bool) -> Target {
+        Target { use_ssl, ..Target::new(Address { hostname: hostname.to_owned(), port }) }
+    }
+
     /// A row to connect with.
     pub fn row(&self) -> ServerRow {
         ServerRow {

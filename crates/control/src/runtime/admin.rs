@@ -22,7 +22,7 @@ pub struct AdminListeners {
     sockets: Arc<dyn Sockets>,
     /// The listening addresses, as configured.
     interfaces: Vec<String>,
-    /// The first listening address, as reported by the kernel.
+    /// The same addresses, as reported by the kernel.
     addresses: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl AdminListeners {
         &self.interfaces
     }
 
-    /// The first listening address, as reported by the kernel.
+    /// The listening addresses, as reported by the kernel.
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
@@ -90,6 +90,13 @@ impl AdminListeners {
         }
         let gone = self.interfaces.iter().filter(|interface| !interfaces.wanted.contains(interface));
         gone.for_each(|interface| self.sockets.release(interface));
+        let of_kernel = |interface: &String| {
+            let new = interfaces.new.iter().find(|(it, _)| it == interface);
+            let at = self.interfaces.iter().position(|it| it == interface);
+            let kept = || at.and_then(|at| self.addresses.get(at).cloned()).unwrap_or_default();
+            new.map_or_else(kept, |(_, listener)| listener.address())
+        };
+        self.addresses = interfaces.wanted.iter().map(of_kernel).collect();
         self.interfaces.clone_from(&interfaces.wanted);
         let _ = self.orders.send(Order::Listen(interfaces));
         remarks

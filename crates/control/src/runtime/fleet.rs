@@ -3,16 +3,22 @@
 
 use std::cell::RefCell;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
+use narrows_wire::auth::client_side::Stored;
+
 use super::Runtime;
+use super::fleet_questions::Questions;
 use super::load::Strictness;
+use crate::admin::settings::is_local_only;
 use crate::fleet::{
-    Fleet, FleetOrder, FleetVersion, FleetView, FleetWish, LocalStatus, NodeReport, Proposal, TrialWish,
-    shared,
+    FiguresWish, Fleet, FleetFigures, FleetOrder, FleetVersion, FleetView, FleetWish, LocalStatus,
+    NodeReport, Proposal, TakenBack, TrialWish, shared,
 };
+use crate::monitor::plan::MonitorLogin;
 use crate::store::{Refusal, Store};
+use crate::tls::towards_anybody;
 use crate::versions::{ConfigDocument, FleetMark, RowChange, VersionOrigin, VersionSource, changes};
 
 /// This member of a fleet.
@@ -25,11 +31,10 @@ pub struct FleetMember {
     /// The status that the thread has received last, and when.
     told: Option<(LocalStatus, Instant)>,
     pending: Option<PendingChange>,
-    asked: Option<(Instant, Receiver<Reports>)>,
+    reports: Questions<Result<Vec<NodeReport>, String>>,
+    taken_back: Questions<Result<Vec<TakenBack>, String>>,
+    figures: Questions<FleetFigures>,
 }
-
-/// The reports of all members, or why there are none.
-type Reports = Result<Vec<NodeReport>, String>;
 
 /// A change that an administrator has proposed.
 struct PendingChange {
@@ -67,7 +72,16 @@ impl FleetMember {
 
     /// The member that `thread` serves, and that runs what was `applied`.
     pub fn new(thread: Fleet, applied: Option<(FleetMark, ConfigDocument)>) -> FleetMember {
-        FleetMember { thread, applied, drift: RefCell::default(), told: None, pending: None, asked: None }
+        FleetMember {
+            thread,
+            applied,
+            drift: RefCell::default(),
+            told: None,
+            pending: None,
+            reports: Questions::default(),
+            taken_back: Questions::default(),
+            figures: Questions::default(),
+        }
     }
 
     /// Its name.
@@ -95,18 +109,33 @@ impl FleetMember {
 
     /// The reports of all members; `None`: they are not known yet. `since` is when they were asked for.
     pub fn reports(&mut self, since: Instant) -> Option<Result<Vec<NodeReport>, String>> {
-        let is_ours = self.asked.as_ref().is_some_and(|(of, _)| *of == since);
-        if !is_ours {
-            let (to, answer): (Sender<_>, Receiver<_>) = channel();
-            self.thread.send(FleetOrder::Members(to));
-            self.asked = Some((since, answer));
-        }
-        let (_, answer) = self.asked.as_ref()?;
-        match answer.try_recv() {
-            Ok(reports) => Some(reports),
-            Err(TryRecvError::Empty) if since.elapsed() < LONGEST_ASKED => None,
-            Err(_) => Some(Err("the thread of the fleet is busy".to_owned())),
-        }
+        let ask = |to| self.thread.send(FleetOrder::Members(to));
+        Some(self.reports.answer(since, LONGEST_ASKED, ask)?.unwrap_or_else(|| Err(BUSY.to_owned())))
+    }
+
+    /// The versions that were taken back last; `None`: they are not known yet. `since` is when they were asked for.
+    pub fn taken_back(&mut self, since: Instant) -> Option<Result<Vec<TakenBack>, String>> {
+        let ask = |to| self.thread.send(FleetOrder::TakenBack(to));
+        Some(self.taken_back.answer(since, LONGEST_ASKED, ask)?.unwrap_or_else(|| Err(BUSY.to_owned())))
+    }
+
+    /// What the other members say of these tables, of which each is named with its columns; `None`: it is not known yet. `since` is
+    /// when they were asked for.
+    pub fn figures(
+        &mut self,
+        since: Instant,
+        tables: &[(&'static str, Vec<&'static str>)],
+        access: impl FnOnce() -> Result<MonitorLogin, String>,
+    ) -> Option<FleetFigures> {
+        let ask = |outcome| {
+            let wish = FiguresWish { tables: tables.to_vec(), access: access(), outcome };
+            self.thread.send(FleetOrder::Figures(Box::new(wish)));
+        };
+        let busy = || FleetFigures {
+            warnings: vec![format!("no other member was asked: {BUSY}")],
+            ..FleetFigures::default()
+        };
+        Some(self.figures.answer(since, LONGEST_FIGURES, ask)?.unwrap_or_else(busy))
     }
 }
 
@@ -126,6 +155,30 @@ impl Runtime {
         self.fleet = Some(member);
     }
 
+    /// How this member logs in to others, to read their statistics: as the first account of `admin-stats_credentials` that can.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn access_to_members(&self, store: &Store) -> Result<MonitorLogin, String> {
+        let listed = store.variable("admin-stats_credentials").unwrap_or_default();
+        let accounts = listed.split(';').filter_map(|account| account.split_once(':'));
+        let usable = |(_, password): &(&str, &str)| {
+            matches!(Stored::parse(password.as_bytes()), Stored::Clear(_)) && !password.is_empty()
+        };
+        let usable: Vec<_> = accounts.filter(usable).collect();
+        // One that is known everywhere is good for members on the same machine only.
+        let chosen = usable.iter().find(|(name, _)| !is_local_only(name.as_bytes())).or(usable.first());
+        let Some((name, password)) = chosen else {
+            return Err("admin-stats_credentials has no account with a password in clear text".to_owned());
+        };
+        Ok(MonitorLogin {
+            username: (*name).to_owned(),
+            password: (*password).to_owned(),
+            tls: towards_anybody(),
+            may_ask_for_key: false,
+        })
+    }
+
     /// Tells the fleet how it is here, if that has changed. `obstacle` says why no clients can be served.
     pub fn tell_fleet(&mut self, store: &Store, obstacle: impl FnOnce(&Runtime) -> Option<String>) {
         let is_due = |member: &FleetMember| match &member.told {
@@ -138,7 +191,14 @@ impl Runtime {
         let not_ready = obstacle(self).unwrap_or_default();
         let Some(member) = &mut self.fleet else { return };
         let drift = member.drift(store).len() as u64;
-        let status = LocalStatus { local_version: store.version(), drift, not_ready };
+        let status = LocalStatus {
+            local_version: store.version(),
+            drift,
+            not_ready,
+            listening: self.listeners.addresses().to_vec(),
+            is_encrypted: self.rows.tls.0.clients.is_some(),
+            modules: store.modules_in_force(),
+        };
         if member.told.as_ref().is_none_or(|(told, _)| *told != status) {
             member.thread.send(FleetOrder::Status(status.clone()));
         }
@@ -195,6 +255,9 @@ impl Runtime {
             return Err(Refusal::admin("this Narrows belongs to no fleet"));
         };
         let view = member.view();
+        if let Some(rival) = view.rival {
+            return Err(Refusal::admin(rival));
+        }
         if let Some(trouble) = view.trouble {
             return Err(Refusal::admin(format!("etcd cannot be reached ({trouble}); nothing has changed")));
         }
@@ -276,6 +339,12 @@ const TELL: Duration = Duration::from_secs(1);
 
 /// How long an administrator waits for the reports of members.
 const LONGEST_ASKED: Duration = Duration::from_secs(3);
+
+/// The same for figures of members: etcd is asked, and then each of them for a second, 200 at the same time.
+const LONGEST_FIGURES: Duration = Duration::from_secs(10);
+
+/// Why a question has no answer.
+const BUSY: &str = "the thread of the fleet is busy";
 
 /// How long an administrator waits for a version to be applied here.
 const LONGEST_APPLY: Duration = Duration::from_secs(10);

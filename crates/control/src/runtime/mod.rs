@@ -5,6 +5,7 @@
 
 mod admin;
 mod fleet;
+mod fleet_questions;
 mod hold;
 mod hour;
 mod http;

@@ -7,6 +7,7 @@ mod configuration;
 pub mod filled;
 mod layout;
 mod modules;
+pub mod of_fleet;
 mod records;
 mod statistics;
 mod table;
@@ -15,7 +16,7 @@ pub mod traffic;
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
-use crate::effect::Effect;
+use crate::effect::{Effect, FLEET_INSTEAD};
 pub use layout::{copy_rows, exists, listed};
 pub use modules::{Layer, MODULES, Module};
 pub use table::{Database, Table};
@@ -24,7 +25,7 @@ pub use table::{Database, Table};
 pub const WITHOUT_EFFECT: &[(&str, Effect)] = &[
     ("mysql_firewall_whitelist_sqli_fingerprints", Effect::NotYet),
     ("restapi_routes", Effect::NotYet),
-    ("proxysql_servers", Effect::NotYet),
+    ("proxysql_servers", Effect::Needless(FLEET_INSTEAD)),
     (
         "coredump_filters",
         Effect::Needless("no core files are written, as passwords and keys would be in them"),
@@ -34,11 +35,17 @@ pub const WITHOUT_EFFECT: &[(&str, Effect)] = &[
 /// Tables that are always empty.
 pub const ALWAYS_EMPTY: &[&str] = &[
     "stats_proxysql_message_metrics",
-    "stats_proxysql_servers_checksums",
-    "stats_proxysql_servers_metrics",
     "stats_proxysql_servers_status",
     "history_mysql_status_variables",
     "history_mysql_status_variables_lookup",
+];
+
+/// Tables of what one Narrows knows of others.
+const OF_NODES: &[&str] = &[
+    "stats_proxysql_servers_checksums",
+    "stats_proxysql_servers_clients_status",
+    "stats_proxysql_servers_metrics",
+    "stats_proxysql_servers_status",
 ];
 
 /// The effect of the rows of a configuration table.

@@ -126,7 +126,7 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_proxysql_servers_checksums",
         places: STATS,
-        doc: "Checksums reported by the nodes of a cluster.",
+        doc: "The parts of the configuration that run on each member of a fleet: how many times and when each was loaded, its checksum, and whether that differs from the one here (diff_check).",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 6032",
@@ -143,13 +143,13 @@ pub static TABLES: &[Table] = &[
     Table {
         name: "stats_proxysql_servers_clients_status",
         places: STATS,
-        doc: "Nodes of a cluster that have connected here.",
+        doc: "Nodes of a cluster of ProxySQL that have connected here.",
         definition: filled::CLIENTS_STATUS,
     },
     Table {
         name: "stats_proxysql_servers_metrics",
         places: STATS,
-        doc: "Metrics of the nodes of a cluster.",
+        doc: "Figures of the members of a fleet, which are asked for them.",
         definition: &[
             "hostname VARCHAR NOT NULL",
             "port INT NOT NULL DEFAULT 6032",

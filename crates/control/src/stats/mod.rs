@@ -1,5 +1,6 @@
 //! The statistics tables: filled with the workers' figures when a statement names them.
 
+pub mod fleet;
 mod global;
 mod memory;
 pub mod metrics;

@@ -14,6 +14,8 @@ pub struct ResultSet {
     pub columns: Vec<String>,
     /// The rows.
     pub rows: Packed,
+    /// What is missing.
+    pub warnings: Vec<Warning>,
 }
 
 /// Something that was skipped or changed, for `SHOW WARNINGS`.

@@ -8,7 +8,6 @@ use rusqlite::{Batch, Connection, Statement};
 use super::answer::{Answer, Refusal, ResultSet, cell, reason};
 use super::guard::{Abandoned, Guard, Late, Limits, Origin, URGENT_LIMIT};
 use super::owned::Ownership;
-use super::packed::Packed;
 use super::row_watch::RowWatch;
 use crate::urgency::Urgency;
 
@@ -194,7 +193,7 @@ fn fetch(
     refusal: impl Fn(rusqlite::Error) -> Refusal,
 ) -> Result<ResultSet, Refusal> {
     let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
-    let mut answer = ResultSet { columns, rows: Packed::default() };
+    let mut answer = ResultSet { columns, ..ResultSet::default() };
     let mut rows = statement.raw_query();
     while let Some(row) = rows.next().map_err(&refusal)? {
         let cells = (0..answer.columns.len()).map(|column| Ok(cell(row.get_ref(column)?)));

@@ -1,10 +1,12 @@
-//! Which version of the fleet was applied here: on disk, written in the transaction that applies it.
+//! Which version of the fleet was applied here: on disk, written in the transaction that applies it. And the tables with the rows of
+//! all members.
 
 use rusqlite::{Connection, OptionalExtension};
 use serde_json::{Value as Json, json};
 
 use super::Store;
 use super::answer::Refusal;
+use crate::schema::{Database, Table, of_fleet};
 use crate::versions::FleetMark;
 
 impl Store {
@@ -14,6 +16,55 @@ impl Store {
     /// SQLite's error.
     pub fn fleet_mark(&mut self) -> Result<Option<(FleetMark, i64)>, Refusal> {
         Ok(read(self.all.open()?)?)
+    }
+
+    /// Creates the tables with the rows of all members.
+    ///
+    /// # Errors
+    /// SQLite's error.
+    pub fn add_fleet_tables(&mut self) -> Result<(), Refusal> {
+        let connection = self.all.open()?;
+        for table in of_fleet::tables() {
+            connection.execute_batch(&of_fleet::create(table))?;
+        }
+        Ok(())
+    }
+
+    /// Fills the table of all members: with the rows of `node`, this one, that the table of statistics has, and with those of others.
+    ///
+    /// # Errors
+    /// SQLite's error; then the table is as it was.
+    pub fn fill_fleet_table<'a>(
+        &mut self,
+        table: &Table,
+        node: &str,
+        others: impl Iterator<Item = (&'a str, &'a [Option<String>])>,
+    ) -> Result<(), Refusal> {
+        let stats = Database::Stats.name();
+        let own = format!("{stats}.{}", table.name);
+        let all = format!("{stats}.{}{}", of_fleet::PREFIX, table.name);
+        let transaction = self.all.open()?.transaction()?;
+        transaction.execute(&format!("DELETE FROM {all}"), [])?;
+        transaction.execute(&format!("INSERT INTO {all} SELECT ?1, * FROM {own}"), [node])?;
+        let columns = table.columns().count();
+        let places = vec!["?"; columns + 1].join(", ");
+        let mut insert = transaction.prepare(&format!("INSERT INTO {all} VALUES ({places})"))?;
+        for (node, row) in others.filter(|(_, row)| row.len() == columns) {
+            let cells = std::iter::once(Some(node)).chain(row.iter().map(Option::as_deref));
+            insert.execute(rusqlite::params_from_iter(cells))?;
+        }
+        drop(insert);
+        Ok(transaction.commit()?)
+    }
+
+    /// Empties the table of all members.
+    ///
+    /// # Errors
+    /// SQLite's error.
+    pub fn empty_fleet_table(&mut self, table: &Table) -> Result<(), Refusal> {
+        let (stats, prefix, name) = (Database::Stats.name(), of_fleet::PREFIX, table.name);
+        self.all.open()?.execute(&format!("DELETE FROM {stats}.{prefix}{name}"), [])?;
+        Ok(())
     }
 }
 

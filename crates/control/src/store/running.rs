@@ -14,6 +14,7 @@ use super::answer::Refusal;
 use super::checksum::{Checksum, checksum};
 use super::reading::Cells;
 use super::{Store, functions, layers};
+use crate::fleet::ModuleReport;
 use crate::schema::Database;
 use crate::schema::{MODULES, Module};
 use crate::variables::Values;
@@ -129,6 +130,17 @@ impl Store {
     /// Each part of the configuration: its name, how many times it was loaded, and when, in seconds since 1970.
     pub fn loads(&self) -> Vec<(&'static str, i64, i64)> {
         self.running.loads.iter().map(|(name, load)| (*name, load.version, load.epoch)).collect()
+    }
+
+    /// The parts of the configuration that run, as `runtime_checksums_values` has them.
+    pub fn modules_in_force(&self) -> Vec<ModuleReport> {
+        let module = |(name, load): (&&'static str, &Load)| ModuleReport {
+            name: (*name).to_owned(),
+            version: load.version,
+            epoch: load.epoch,
+            checksum: load.checksum.to_string(),
+        };
+        self.running.loads.iter().map(module).collect()
     }
 
     fn checksum_rows(&self) -> Cells {

@@ -9,6 +9,7 @@ use super::data_plane;
 use super::variable::Class::{Essential, Obscure, Useful};
 use super::variable::{Class, Kind, Reader, Special, Variable};
 use crate::config::form::Form;
+use crate::effect::FLEET_INSTEAD;
 use crate::monitor::settings::MonitorSettings;
 
 /// The version, where ProxySQL gives its own. Tools read the part before the first `-` to decide which features they
@@ -193,25 +194,25 @@ static ROWS: &[Variable] = &[
     flag("admin-checksum_mysql_servers", Obscure, true, "Deprecated: false prevents mysql_servers from being copied from other nodes, like a diffs_before_sync of 0."),
     flag("admin-checksum_mysql_users", Obscure, true, "Deprecated: false prevents mysql_users from being copied from other nodes, like a diffs_before_sync of 0."),
     flag("admin-checksum_mysql_variables", Obscure, true, "Deprecated: false prevents mysql_variables from being copied from other nodes, like a diffs_before_sync of 0."),
-    integer("admin-cluster_admin_variables_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's admin_variables different before they are copied; 0: never."),
-    flag("admin-cluster_admin_variables_save_to_disk", Essential, true, "Whether admin_variables copied from another node are also saved to disk."),
-    integer("admin-cluster_check_interval_ms", Essential, 1000, 10, 300_000, "Milliseconds between two checks of the other nodes' checksums."),
-    integer("admin-cluster_check_status_frequency", Useful, 10, 0, 10_000, "After how many such checks the other nodes' status is also checked."),
-    integer("admin-cluster_ldap_variables_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's ldap_variables different before they are copied; 0: never."),
-    flag("admin-cluster_ldap_variables_save_to_disk", Essential, true, "Whether ldap_variables copied from another node are also saved to disk."),
-    integer("admin-cluster_mysql_query_rules_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's mysql_query_rules different before they are copied; 0: never."),
-    flag("admin-cluster_mysql_query_rules_save_to_disk", Essential, true, "Whether mysql_query_rules copied from another node are also saved to disk."),
-    integer("admin-cluster_mysql_servers_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's mysql_servers different before they are copied; 0: never."),
-    flag("admin-cluster_mysql_servers_save_to_disk", Essential, true, "Whether mysql_servers copied from another node are also saved to disk."),
-    integer("admin-cluster_mysql_servers_sync_algorithm", Useful, 1, 1, 3, "Which tables of servers are copied: 1 the runtime and the configured ones, 2 the configured ones, 3 depending on whether the monitor is on."),
-    integer("admin-cluster_mysql_users_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's mysql_users different before they are copied; 0: never."),
-    flag("admin-cluster_mysql_users_save_to_disk", Essential, true, "Whether mysql_users copied from another node are also saved to disk."),
-    integer("admin-cluster_mysql_variables_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's mysql_variables different before they are copied; 0: never."),
-    flag("admin-cluster_mysql_variables_save_to_disk", Essential, true, "Whether mysql_variables copied from another node are also saved to disk."),
-    text("admin-cluster_password", Essential, Form::Any, "", "Password of cluster_username."),
-    integer("admin-cluster_proxysql_servers_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's proxysql_servers different before they are copied; 0: never."),
-    flag("admin-cluster_proxysql_servers_save_to_disk", Essential, true, "Whether proxysql_servers copied from another node are also saved to disk."),
-    text("admin-cluster_username", Essential, Form::Any, "", "Account used on the other nodes' admin interfaces; empty: the configuration is not shared."),
+    integer("admin-cluster_admin_variables_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's admin_variables different before they are copied; 0: never.").needless(FLEET_INSTEAD),
+    flag("admin-cluster_admin_variables_save_to_disk", Essential, true, "Whether admin_variables copied from another node are also saved to disk.").needless(FLEET_INSTEAD),
+    integer("admin-cluster_check_interval_ms", Essential, 1000, 10, 300_000, "Milliseconds between two checks of the other nodes' checksums.").needless(FLEET_INSTEAD),
+    integer("admin-cluster_check_status_frequency", Useful, 10, 0, 10_000, "After how many such checks the other nodes' status is also checked.").needless(FLEET_INSTEAD),
+    integer("admin-cluster_ldap_variables_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's ldap_variables different before they are copied; 0: never.").needless(FLEET_INSTEAD),
+    flag("admin-cluster_ldap_variables_save_to_disk", Essential, true, "Whether ldap_variables copied from another node are also saved to disk.").needless(FLEET_INSTEAD),
+    integer("admin-cluster_mysql_query_rules_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's mysql_query_rules different before they are copied; 0: never.").needless(FLEET_INSTEAD),
+    flag("admin-cluster_mysql_query_rules_save_to_disk", Essential, true, "Whether mysql_query_rules copied from another node are also saved to disk.").needless(FLEET_INSTEAD),
+    integer("admin-cluster_mysql_servers_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's mysql_servers different before they are copied; 0: never.").needless(FLEET_INSTEAD),
+    flag("admin-cluster_mysql_servers_save_to_disk", Essential, true, "Whether mysql_servers copied from another node are also saved to disk.").needless(FLEET_INSTEAD),
+    integer("admin-cluster_mysql_servers_sync_algorithm", Useful, 1, 1, 3, "Which tables of servers are copied: 1 the runtime and the configured ones, 2 the configured ones, 3 depending on whether the monitor is on.").needless(FLEET_INSTEAD),
+    integer("admin-cluster_mysql_users_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's mysql_users different before they are copied; 0: never.").needless(FLEET_INSTEAD),
+    flag("admin-cluster_mysql_users_save_to_disk", Essential, true, "Whether mysql_users copied from another node are also saved to disk.").needless(FLEET_INSTEAD),
+    integer("admin-cluster_mysql_variables_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's mysql_variables different before they are copied; 0: never.").needless(FLEET_INSTEAD),
+    flag("admin-cluster_mysql_variables_save_to_disk", Essential, true, "Whether mysql_variables copied from another node are also saved to disk.").needless(FLEET_INSTEAD),
+    text("admin-cluster_password", Essential, Form::Any, "", "Password of cluster_username.").needless(FLEET_INSTEAD),
+    integer("admin-cluster_proxysql_servers_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's proxysql_servers different before they are copied; 0: never.").needless(FLEET_INSTEAD),
+    flag("admin-cluster_proxysql_servers_save_to_disk", Essential, true, "Whether proxysql_servers copied from another node are also saved to disk.").needless(FLEET_INSTEAD),
+    text("admin-cluster_username", Essential, Form::Any, "", "Account used on the other nodes' admin interfaces; empty: the configuration is not shared.").needless(FLEET_INSTEAD),
     integer("admin-config_history_days", Useful, 365, 1, 36_500, "Days for which versions of the configuration are kept in narrows_config_history. (Not in ProxySQL.)")
         .read_by_name(),
     integer("admin-config_history_versions", Useful, 200, 1, 100_000, "Most versions of the configuration that are kept in narrows_config_history. (Not in ProxySQL.)")

@@ -37,6 +37,20 @@ impl Backend {
         self.table_of(statement, limit, &LONGEST_OF_CHECK).await
     }
 
+    /// The same for an answer of at most so many bytes.
+    ///
+    /// # Errors
+    /// As [`Backend::ask`].
+    pub async fn ask_within(
+        &self,
+        statement: &str,
+        limit: Duration,
+        bytes: usize,
+    ) -> Result<Table, BackendError> {
+        let most = AnswerLimit { bytes, error: "a longer answer than it may have" };
+        self.table_of(statement, limit, &most).await
+    }
+
     async fn table_of(
         &self,
         statement: &str,

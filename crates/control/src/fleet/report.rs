@@ -1,0 +1,153 @@
+//! What a member tells the others about itself: the value of its key in etcd, which goes with its lease.
+
+use serde_json::{Value as Json, json};
+
+use super::member::RefusedVersion;
+use crate::versions::FleetMark;
+
+/// What a member tells the others.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeReport {
+    /// Its name.
+    pub node: String,
+    /// Which data folder it has, and which process it is: two with one name differ in that.
+    pub origin: ReportOrigin,
+    /// The version that it runs; `None`: none of the fleet.
+    pub running: Option<FleetMark>,
+    /// Since when, in seconds since 1970.
+    pub since: i64,
+    /// The version that it cannot apply.
+    pub refused: Option<RefusedVersion>,
+    /// How many rows and variables it runs differently.
+    pub drift: u64,
+    /// Why it cannot serve clients; empty: it can.
+    pub not_ready: String,
+    /// The number of the version in its own history.
+    pub local_version: i64,
+    /// When it was written, in seconds since 1970.
+    pub reported: i64,
+    /// Where its port for administrators is, as `host:port`; empty: nowhere.
+    pub address: String,
+    /// Whether that port offers TLS.
+    pub is_encrypted: bool,
+    /// The parts of the configuration that run there.
+    pub modules: Vec<ModuleReport>,
+}
+
+/// Who writes a report.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ReportOrigin {
+    /// The UUID of the data folder; empty: an older program has written the report.
+    pub uuid: String,
+    /// Unlike that of every other process.
+    pub process: String,
+}
+
+/// A part of the configuration that runs, as `runtime_checksums_values` has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ModuleReport {
+    /// Its name.
+    pub name: String,
+    /// How many times it was loaded.
+    pub version: i64,
+    /// When it was loaded, in seconds since 1970.
+    pub epoch: i64,
+    /// Its checksum.
+    pub checksum: String,
+}
+
+impl NodeReport {
+    /// Its value in etcd.
+    pub fn encode(&self) -> String {
+        let refused = self.refused.as_ref().map(|it| json!({ "version": it.version, "reason": it.reason }));
+        let modules: Vec<Json> = self.modules.iter().map(ModuleReport::encode).collect();
+        json!({
+            "node": self.node,
+            "uuid": self.origin.uuid,
+            "process": self.origin.process,
+            "version": self.running.map(|mark| mark.version),
+            "on_trial": self.running.is_some_and(|mark| mark.is_on_trial),
+            "since": self.since,
+            "refused": refused,
+            "drift": self.drift,
+            "not_ready": self.not_ready,
+            "local_version": self.local_version,
+            "reported": self.reported,
+            "address": self.address,
+            "tls": self.is_encrypted,
+            "modules": modules,
+        })
+        .to_string()
+    }
+
+    /// Reads a value of etcd; `None`: it is no report.
+    pub fn decode(bytes: &[u8]) -> Option<NodeReport> {
+        let json: Json = serde_json::from_slice(bytes).ok()?;
+        let text = |json: &Json| json.as_str().unwrap_or_default().to_owned();
+        let mark = |version| FleetMark { version, is_on_trial: json["on_trial"] == true };
+        let refused = &json["refused"];
+        let modules = json["modules"].as_array().into_iter().flatten().take(MOST_MODULES);
+        Some(NodeReport {
+            node: json["node"].as_str()?.to_owned(),
+            origin: ReportOrigin { uuid: text(&json["uuid"]), process: text(&json["process"]) },
+            running: json["version"].as_i64().map(mark),
+            since: json["since"].as_i64().unwrap_or_default(),
+            refused: refused["version"]
+                .as_i64()
+                .map(|version| RefusedVersion { version, reason: text(&refused["reason"]) }),
+            drift: json["drift"].as_u64().unwrap_or_default(),
+            not_ready: text(&json["not_ready"]),
+            local_version: json["local_version"].as_i64().unwrap_or_default(),
+            reported: json["reported"].as_i64().unwrap_or_default(),
+            address: text(&json["address"]),
+            is_encrypted: json["tls"] == true,
+            modules: modules.map(ModuleReport::decode).collect(),
+        })
+    }
+}
+
+impl ModuleReport {
+    fn encode(&self) -> Json {
+        json!({ "name": self.name, "version": self.version, "epoch": self.epoch, "checksum": self.checksum })
+    }
+
+    fn decode(json: &Json) -> ModuleReport {
+        let text = |name: &str| json[name].as_str().unwrap_or_default().to_owned();
+        let number = |name: &str| json[name].as_i64().unwrap_or_default();
+        ModuleReport {
+            name: text("name"),
+            version: number("version"),
+            epoch: number("epoch"),
+            checksum: text("checksum"),
+        }
+    }
+}
+
+/// The most parts of a configuration that are read: twice what there are.
+const MOST_MODULES: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_are_read_as_they_were_written_also_those_of_older_programs() {
+        let module =
+            ModuleReport { name: "mysql_users".to_owned(), version: 2, epoch: 3, checksum: "0x1".to_owned() };
+        let report = NodeReport {
+            node: "a".to_owned(),
+            origin: ReportOrigin { uuid: "u".to_owned(), process: "p".to_owned() },
+            running: Some(FleetMark { version: 3, is_on_trial: true }),
+            refused: Some(RefusedVersion { version: 4, reason: "why".to_owned() }),
+            drift: 2,
+            address: "a:6032".to_owned(),
+            is_encrypted: true,
+            modules: vec![module],
+            ..NodeReport::default()
+        };
+        assert_eq!(NodeReport::decode(report.encode().as_bytes()), Some(report));
+        assert_eq!(NodeReport::decode(b"{}"), None);
+        let old = NodeReport::decode(br#"{"node": "a", "version": 3}"#).unwrap();
+        assert!(old.address.is_empty() && old.modules.is_empty() && old.origin == ReportOrigin::default());
+    }
+}
