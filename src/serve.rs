@@ -11,15 +11,16 @@ use narrows_control::control::{self, Beginning, Handle};
 use narrows_control::holds::Holds;
 use narrows_control::monitor::placement::Known;
 use narrows_control::runtime::{Begun, End, Keep, Process, as_known};
+use narrows_control::secrets::Secrets;
 use narrows_control::store::{Frozen, Store};
+use narrows_control::tls::{self, KeyFile};
 use narrows_control::variables::Values;
-use narrows_control::{audit_log, query_log, tls};
+use narrows_control::{audit_log, query_log};
 use narrows_proxy::hot_restart::slot_table;
 use narrows_proxy::server::{ClientReceiver, DataPlane, Listening, RecordLogs};
 use narrows_proxy::snapshot::Rows;
 use narrows_proxy::sockets::{Own, Sockets};
 use narrows_proxy::stats::bound_what_is_kept;
-use narrows_proxy::tls::SharedTls;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::{error, info, warn};
 
@@ -151,6 +152,8 @@ struct Serving {
     store: Store,
     plane: DataPlane,
     rows: Rows,
+    secrets: Secrets,
+    key_files: Vec<KeyFile>,
     known: Known,
     holds: Holds,
 }
@@ -173,7 +176,7 @@ impl Server<'_> {
                 None => return Ok(End::Now),
             },
         };
-        let Serving { store, plane, rows, known, holds } = serving;
+        let Serving { store, plane, rows, secrets, key_files, known, holds } = serving;
         let finishing = logs.clone();
         self.heart.follow(Some(plane.pulse()));
         warn_of_few_files(rows.variables.max_connections);
@@ -185,6 +188,8 @@ impl Server<'_> {
             begun: Begun {
                 plane,
                 rows,
+                secrets,
+                key_files,
                 known,
                 holds,
                 sockets: self.sockets(),
@@ -232,11 +237,12 @@ impl Server<'_> {
         let store = Store::open(self.launch.opening())?;
         store.remarks().iter().for_each(|remark| warn!("{remark}"));
         let mut rows = store.rows();
-        rows.tls = self.keys(store.variables(), &rows)?;
+        let secrets = Secrets::at_a_start(&mut rows.users, store.variables());
+        let key_files = self.keys(store.variables(), &mut rows, &secrets)?;
         let known = Known::default();
         let as_known = as_known(&rows, store.variables(), &known, self.launch.monitoring());
         let plane = DataPlane::start_with(as_known, self.sockets(), Listening::On, Some(logs.clone()))?;
-        Ok(Serving { store, plane, rows, known, holds: Holds::default() })
+        Ok(Serving { store, plane, rows, secrets, key_files, known, holds: Holds::default() })
     }
 
     /// Prepares everything but the sockets, waits for its turn, and serves; the databases are opened only after that.
@@ -248,7 +254,8 @@ impl Server<'_> {
         signals: &Signals,
     ) -> anyhow::Result<Option<Serving>> {
         let mut rows = frozen.rows().clone();
-        rows.tls = self.keys(frozen.variables(), &rows)?;
+        let secrets = Secrets::at_a_start(&mut rows.users, frozen.variables());
+        let key_files = self.keys(frozen.variables(), &mut rows, &secrets)?;
         let (known, mut holds) = (frozen.known().clone(), frozen.holds().clone());
         let as_known = as_known(&rows, frozen.variables(), &known, self.launch.monitoring());
         let mut plane =
@@ -272,7 +279,7 @@ impl Server<'_> {
             Heard::Stop => return Ok(None),
         }
         let store = self.open_store(frozen, signals).await;
-        Ok(store.map(|store| Serving { store, plane, rows, known, holds }))
+        Ok(store.map(|store| Serving { store, plane, rows, secrets, key_files, known, holds }))
     }
 
     /// Opens the databases while clients are already served. `None` if a signal arrived first.
@@ -315,11 +322,12 @@ impl Server<'_> {
         }
     }
 
-    fn keys(&self, variables: &Values, rows: &Rows) -> anyhow::Result<SharedTls> {
-        let keys = tls::load(&self.launch.datadir, variables, &rows.ssl_params)
+    fn keys(&self, variables: &Values, rows: &mut Rows, secrets: &Secrets) -> anyhow::Result<Vec<KeyFile>> {
+        let keys = tls::load(&self.launch.datadir, variables, &rows.ssl_params, secrets)
             .context("reading keys and certificates")?;
         keys.remarks.iter().for_each(|remark| warn!("{remark}"));
-        Ok(keys.tls)
+        rows.tls = keys.tls;
+        Ok(keys.read)
     }
 
     fn sockets(&self) -> Arc<dyn Sockets> {

@@ -6,6 +6,7 @@ use anyhow::Context;
 use narrows_control::config_file::{LoadedFile, Places};
 use narrows_control::monitor::plan::MonitorLogin;
 use narrows_control::monitor::trial::{self, TrialOutcome, TrialResult};
+use narrows_control::secrets::{self, Secrets};
 use narrows_control::tls;
 
 use super::finding::{Finding, FindingSeverity};
@@ -19,13 +20,18 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// If nothing can be tried, for example for want of threads.
 pub fn findings(loaded: &LoadedFile, places: &Places) -> anyhow::Result<Vec<Finding>> {
     let settings = loaded.variables.for_monitor();
+    // What cannot be looked up is a finding of the check itself.
+    let mut secrets = Secrets::default();
+    secrets.fetch(&secrets::in_force(&loaded.rows.users, &loaded.variables));
+    let mut rows = loaded.rows.clone();
+    secrets.resolve(&mut rows.users);
     let access = MonitorLogin {
         username: settings.username.clone(),
-        password: settings.password.clone(),
-        tls: tls::towards_servers(&loaded.variables, &loaded.rows.ssl_params),
+        password: secrets.value(&settings.password).unwrap_or_default().to_owned(),
+        tls: tls::towards_servers(&loaded.variables, &loaded.rows.ssl_params, &secrets),
         may_ask_for_key: loaded.rows.variables.get_server_public_key,
     };
-    let results = trial::try_all(&loaded.rows, settings, access, LIMIT).context("trying to connect")?;
+    let results = trial::try_all(&rows, settings, access, LIMIT).context("trying to connect")?;
     Ok(results.into_iter().map(|result| finding(result, places)).collect())
 }
 

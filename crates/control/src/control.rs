@@ -26,6 +26,7 @@ pub use crate::monitor::Monitoring;
 pub use crate::runtime::BeginError;
 use crate::runtime::{AdminListeners, Begun, FleetMember, HttpListeners, Plane, Process, Runtime};
 use crate::scheduler::{Scheduler, Surroundings};
+use crate::secrets::SecretWatch;
 use crate::stats::Sources;
 use crate::stats::nodes::Nodes;
 use crate::stats::readiness::obstacle;
@@ -59,12 +60,12 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     let Beginning { mut store, begun, monitoring, fleet, process } = beginning;
     let (messages, mailbox) = channel();
     let messages_of_switchover: Sender<Message> = messages.clone();
-    let (tls, sockets) = (begun.rows.tls.clone(), Arc::clone(&begun.sockets));
-    let audit = Audit::new(begun.logs.audit.clone());
-    let listeners = AdminListeners::begin(&store, tls, sockets, begun.logs.audit.clone(), messages.clone())?;
+    let tls = || (&begun.secrets, begun.rows.tls.clone());
+    let (sockets, audit_log) = (Arc::clone(&begun.sockets), begun.logs.audit.clone());
+    let audit = Audit::new(audit_log.clone());
+    let listeners = AdminListeners::begin(&store, tls(), sockets, audit_log, messages.clone())?;
     let addresses = listeners.addresses().to_vec();
-    let http =
-        HttpListeners::begin(&store, begun.rows.tls.clone(), Arc::clone(&begun.sockets), messages.clone())?;
+    let http = HttpListeners::begin(&store, tls(), Arc::clone(&begun.sockets), messages.clone())?;
     let readers = readers::start(messages.clone())?;
     let monitor = match monitoring {
         Monitoring::On => Some(Monitor::start(messages.clone(), store.urgency())?),
@@ -77,6 +78,7 @@ pub fn begin(beginning: Beginning) -> Result<Handle, BeginError> {
     let scheduler = Scheduler::start(surroundings)?;
     let mut runtime =
         Runtime::new(&mut store, begun, monitor, (listeners, http), scheduler, begin_switchover);
+    runtime.follow_secrets(&store, SecretWatch::start(messages.clone())?);
     if let Some(settings) = fleet {
         runtime.join(begin_fleet(settings, &mut store, &addresses, messages.clone())?);
     }
@@ -129,6 +131,7 @@ impl Control {
             self.history.tick(&mut self.store, self.runtime.observer().as_ref());
             self.events.tick(&mut self.runtime, &mut self.store);
             self.audit.tick();
+            self.runtime.warn_of_expiry();
             self.runtime.note_ended_holds(&self.store);
             self.runtime.count_if_due();
             self.tell_fleet();
@@ -147,6 +150,7 @@ impl Control {
                 Message::FlushLogs => drop(command::flush_logs(&self.runtime, &self.process)),
                 Message::Monitor(report) => self.runtime.learn(&mut self.store, report),
                 Message::Switchover(wanted) => self.runtime.serve_switchover(&mut self.store, wanted),
+                Message::Renewal(renewal) => self.runtime.renew(&self.store, renewal),
                 Message::Fleet(wish) => self.runtime.serve_fleet(&mut self.store, wish),
                 // Who asks finds this process busy, and asks again: a switchover would end halfway.
                 Message::HandOver(_) if self.runtime.is_switching_over() => {

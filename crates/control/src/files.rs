@@ -1,5 +1,5 @@
 //! Files that are replaced as a whole: a reader finds either the old or the new content, never a part, even if the disk
-//! is full or the machine crashes.
+//! is full or the machine crashes. And marks of files, by which a change is noticed.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -56,6 +56,29 @@ fn beside(path: &Path) -> io::Result<PathBuf> {
     beside.push(name);
     beside.push(format!(".{}", std::process::id()));
     Ok(path.with_file_name(beside))
+}
+
+/// What tells whether a file is another one than before: also if a link on the way to it leads elsewhere, as in the mounted
+/// folders of Kubernetes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileMark {
+    place: (u64, u64),
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl FileMark {
+    /// The mark of the file or folder at `path`; `None` if there is none.
+    pub fn of(path: &Path) -> Option<FileMark> {
+        let found = fs::metadata(path).ok()?;
+        Some(FileMark {
+            place: (found.dev(), found.ino()),
+            size: found.size(),
+            modified: (found.mtime(), found.mtime_nsec()),
+            changed: (found.ctime(), found.ctime_nsec()),
+        })
+    }
 }
 
 #[cfg(test)]

@@ -228,6 +228,7 @@ fn text_of(form: Form) -> Map<String, Value> {
         Form::Any
         | Form::Expression
         | Form::Password
+        | Form::Secret
         | Form::Addresses
         | Form::Credentials
         | Form::Networks => scalar(),

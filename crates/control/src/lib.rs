@@ -22,6 +22,7 @@ pub mod query_log;
 pub mod runtime;
 pub mod scheduler;
 pub mod schema;
+pub mod secrets;
 pub mod stats;
 pub mod store;
 pub mod switchover;

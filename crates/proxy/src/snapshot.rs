@@ -3,6 +3,7 @@
 
 mod attributes;
 mod login;
+mod passwords;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -27,6 +28,7 @@ pub use crate::rows::{
 pub use crate::rules::RuleRow;
 pub use attributes::{HOSTGROUP_KEYS, JsonKey, RULE_KEYS, SERVERS_DEFAULTS_KEYS, Split, USER_KEYS, flaws};
 pub use login::{Lockout, LoginAttributes};
+pub use passwords::{PasswordSide, PasswordUse};
 
 /// What the operator configured, row by row; the input of [`Snapshot`].
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -158,6 +160,8 @@ pub struct Account {
     pub row: UserRow,
     /// The passwords, any of which is accepted; what logins reveal about them outlives snapshots.
     pub credentials: Arc<[Credential]>,
+    /// Which of the passwords are used; outlives snapshots that have the same ones.
+    pub passwords: Arc<PasswordUse>,
     /// The requirements for its clients besides a password.
     pub login: LoginAttributes,
     /// How its reads are distinguished from writes.
@@ -351,10 +355,20 @@ fn compile_users(rows: Vec<UserRow>, previous: Option<&Snapshot>) -> HashMap<Vec
         let split = Split::parse(&row.attributes);
         let login = LoginAttributes::parse(&row.attributes);
         let credentials = credentials(&row.password, &login, known.map(|account| &account.credentials));
+        let same = known.filter(|account| Arc::ptr_eq(&account.credentials, &credentials));
+        let passwords = same.map(|account| Arc::clone(&account.passwords)).unwrap_or_default();
         let transaction_replay = crate::rows::transaction_replay(&row.attributes);
         let causal_reads = CausalReads::of_attributes(&row.attributes);
-        let account =
-            Account { credentials, login, split, causal_reads, transaction_replay, row, connections };
+        let account = Account {
+            credentials,
+            passwords,
+            login,
+            split,
+            causal_reads,
+            transaction_replay,
+            row,
+            connections,
+        };
         (name, Arc::new(account))
     });
     users.collect()

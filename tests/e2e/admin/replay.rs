@@ -208,6 +208,7 @@ fn status(packet: &Packet) -> u64 {
 const OWN_VARIABLES: &[&str] = &[
     "admin-config_history_days",
     "admin-config_history_versions",
+    "admin-exec_secrets_interval",
     "admin-log_level",
     "admin-metrics_max_series",
     "admin-narrows_history",
@@ -238,6 +239,8 @@ const OWN_VARIABLES: &[&str] = &[
     "mysql-otlp_endpoint",
     "mysql-otlp_rate_limit",
     "mysql-slow_start_ms",
+    "mysql-ssl_key_passphrase",
+    "mysql-ssl_p2s_key_passphrase",
     "mysql-stall_bytes_client",
     "mysql-stall_timeout_client",
     "mysql-switchover_replication_password",
@@ -259,6 +262,7 @@ const OWN_TABLES: &[&str] = &[
     "narrows_traffic_5m",
     "runtime_scheduler_runs",
     "stats_mysql_query_events",
+    "stats_narrows_passwords",
     "stats_narrows_rules_dry_run",
     "stats_narrows_rules_dry_run_reset",
 ];

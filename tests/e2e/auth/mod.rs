@@ -5,9 +5,11 @@ mod accounts;
 mod collations;
 mod compression;
 mod flood;
+mod kept_elsewhere;
 mod matrix;
 mod plugins;
 mod proxy_protocol;
+mod renewal;
 mod secrets;
 mod tls;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use narrows_testkit::{
-    Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, tls_client,
+    Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, ServerOptions, tls_client, wait_until,
 };
 
 use super::{NATIVE_HASH, PASSWORD, SHA2_HASH};
@@ -53,6 +53,59 @@ fn both_passwords_of_an_account_are_good() {
                 assert_eq!(outcome.is_ok(), good, "{stored} {plugin} {password}: {outcome:?}");
             }
         }
+    }
+}
+
+/// The row of `stats_narrows_passwords`, without the times: of clients the password and the additional one, and of servers.
+fn password_use(narrows: &Narrows, user: &str) -> Vec<String> {
+    let columns =
+        "clients_password, clients_additional_password, servers_password, servers_additional_password";
+    let sql = format!("SELECT {columns} FROM stats_narrows_passwords WHERE username = '{user}'");
+    narrows.admin().query(sql).text_rows().into_iter().flatten().flatten().collect()
+}
+
+/// Ends the connections of an account on a server, so that others have to be opened.
+fn end_connections(server: &RealServer, user: &str) {
+    let open =
+        || server.rows(&format!("SELECT id FROM information_schema.processlist WHERE user = '{user}'"));
+    for id in open().into_iter().flatten().flatten() {
+        server.execute(&[&format!("KILL {id}")]);
+    }
+    wait_until("the connections are closed", || open().is_empty());
+}
+
+#[test]
+fn a_server_may_have_either_password_and_a_table_says_which_are_used() {
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        account(server, "rotated", "the old one");
+        let old = r#"attributes="{\"additional_password\":\"the old one\"}""#;
+        let config = NarrowsConfig::new().server(0, server.port(), "").user("rotated", "the new one", old);
+        let narrows = start(&config);
+        let open = |password: &str| RawClient::open(&narrows.endpoint(), &Login::new("rotated", password));
+        let works = |client: &mut RawClient| {
+            client.query("SELECT CURRENT_USER()").cell().as_deref() == Some("rotated@%")
+        };
+        let (mut first, mut second) = (open("the old one"), open("the new one"));
+        assert!(works(&mut first) && works(&mut second), "the server has the old one only");
+        // One connection of each worker.
+        assert_eq!(password_use(&narrows, "rotated"), ["1", "1", "0", "2"]);
+        server.execute(&["ALTER USER rotated@'%' IDENTIFIED BY 'the new one'"]);
+        end_connections(server, "rotated");
+        assert!(works(&mut first) && works(&mut second), "it has the new one only");
+        assert_eq!(password_use(&narrows, "rotated"), ["1", "1", "2", "2"]);
+        let mut admin = narrows.admin();
+        for statement in [
+            "UPDATE mysql_users SET attributes = '' WHERE username = 'rotated'",
+            "LOAD MYSQL USERS TO RUNTIME",
+        ] {
+            assert!(admin.query(statement).ok().is_some());
+        }
+        end_connections(server, "rotated");
+        assert!(works(&mut first), "who logged in with the old one continues with the new one");
+        assert_eq!(password_use(&narrows, "rotated"), ["0", "0", "1", "0"], "the passwords are others now");
+        let mut late = RawClient::connect(&narrows.endpoint());
+        assert!(late.login(&Login::new("rotated", "the old one")).is_err());
     }
 }
 

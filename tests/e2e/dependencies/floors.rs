@@ -26,6 +26,7 @@ const CONTROL: Floors = &[
     &["audit_log", "config", "query_log", "schema"],
     &["monitor"],
     &["switchover", "variables"],
+    &["secrets"],
     &["tls", "versions", "without_effect"],
     &["config_file", "fleet"],
     &["json_schema", "store"],

@@ -7,6 +7,7 @@ use narrows_proxy::tls::SharedTls;
 use narrows_wire::auth::Plugin;
 use narrows_wire::auth::client_side::{Account, Credential, Form, Stored};
 
+use crate::secrets::Secrets;
 use crate::store::Role;
 
 /// The settings in force.
@@ -42,18 +43,22 @@ pub struct Variables<'a> {
 }
 
 impl AdminSettings {
-    /// Derives the settings from the variables.
-    pub fn new(variables: &Variables<'_>, tls: SharedTls) -> AdminSettings {
+    /// Derives the settings from the variables, and from what their references lead to.
+    pub fn new(variables: &Variables<'_>, secrets: &Secrets, tls: SharedTls) -> AdminSettings {
         let mut accounts = HashMap::new();
+        let mut put = |name: &str, text: &str, role| {
+            // Nobody can log in to an account whose password is not known.
+            secrets.value(text).into_iter().for_each(|password| add(&mut accounts, name, password, role));
+        };
         let (name, password) = variables.monitor;
-        add(&mut accounts, name, password, Role::Stats);
+        put(name, password, Role::Stats);
         // In this order, so that a name with both roles has the stronger one.
         for (list, role) in
             [(variables.stats_credentials, Role::Stats), (variables.admin_credentials, Role::Admin)]
         {
             for entry in list.split(';') {
                 if let Some((name, password)) = entry.split_once(':') {
-                    add(&mut accounts, name, password, role);
+                    put(name, password, role);
                 }
             }
         }

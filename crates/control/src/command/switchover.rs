@@ -61,7 +61,13 @@ fn switch_over(parts: &mut Parts<'_>, call: &Call<'_>, within: Option<Duration>,
     let longest_wait = snapshot.map_or(within, |hostgroup| hostgroup.settings.longest_wait);
     let variable = |name: &str| parts.store.variable(name).unwrap_or_default();
     let username = variable("mysql-switchover_replication_username");
-    let login = (!username.is_empty()).then(|| (username, variable("mysql-switchover_replication_password")));
+    let password = variable("mysql-switchover_replication_password");
+    let Some(password) = parts.runtime.secret(&password) else {
+        return Reply::error(
+            "mysql-switchover_replication_password refers to a password that cannot be looked up",
+        );
+    };
+    let login = (!username.is_empty()).then(|| (username, password.to_owned()));
     let wish = Wish { hostgroup, within, longest_wait, login };
     let by = format!("{}@{}", call.caller.user, call.caller.host);
     match parts.runtime.begin_switchover(parts.store, (wish, &to), (by, call.since, is_dry)) {

@@ -136,6 +136,8 @@ pub enum Problem {
     NoServers,
     #[error("mysql_users has no active rows: no client can log in")]
     NoUsers,
+    #[error("{name}: {reason}")]
+    NotLookedUp { name: String, reason: String },
     #[error("{name}: {path}: {why}")]
     Path { name: String, path: String, why: String },
     #[error("{name}: {reason}; servers with use_ssl cannot be reached by it")]
@@ -212,6 +214,7 @@ impl Problem {
             | NoFunction { .. }
             | NoServers
             | NoUsers
+            | NotLookedUp { .. }
             | Path { .. }
             | TlsTowardServers { .. }
             | ReplacedPair { .. }

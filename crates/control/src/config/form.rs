@@ -35,6 +35,8 @@ pub enum Form {
     Digest,
     /// A password in clear text or one of the two stored forms.
     Password,
+    /// A password in clear text, or a reference to one.
+    Secret,
     /// Listening addresses separated by semicolons.
     Addresses,
     /// IP addresses separated by semicolons.
@@ -71,6 +73,7 @@ impl Form {
             Form::Password => {
                 "a password, `*` and 40 hex digits, or `$A$`, 3 hex digits, `$` and 63 characters".to_owned()
             }
+            Form::Secret => "text".to_owned(),
             Form::Addresses => "ip:port, [ipv6]:port or /path of a socket, separated by `;`".to_owned(),
             Form::IpAddresses => "IP addresses, separated by `;`".to_owned(),
             Form::Credentials => "user:password, neither of them empty, separated by `;`".to_owned(),
@@ -92,7 +95,9 @@ impl Form {
             expected: self.describe(),
             found: match self {
                 // It contains passwords, and this text is logged.
-                Form::Credentials | Form::Collector | Form::WebAddresses if text_of(value).is_some() => {
+                Form::Credentials | Form::Secret | Form::Collector | Form::WebAddresses
+                    if text_of(value).is_some() =>
+                {
                     "another text".to_owned()
                 }
                 _ => value.describe(),
@@ -101,7 +106,7 @@ impl Form {
         };
         let text = text_of(value).ok_or_else(|| wrong(None))?;
         match self {
-            Form::Any => {}
+            Form::Any | Form::Secret => {}
             Form::OneOf(names) => {
                 let listed = names.iter().find(|listed| listed.eq_ignore_ascii_case(&text));
                 let kept = listed.ok_or_else(|| wrong(nearest(&text, names.iter().copied())))?;
@@ -126,7 +131,7 @@ impl Form {
     /// Whether `text` has this form.
     pub fn holds(self, text: &str) -> bool {
         match self {
-            Form::Any | Form::Password => true,
+            Form::Any | Form::Password | Form::Secret => true,
             Form::NotEmpty => !text.is_empty(),
             Form::OneOf(names) => names.iter().any(|name| name.eq_ignore_ascii_case(text)),
             Form::ListOf(names) => items(text, ',').all(|item| Form::OneOf(names).holds(item)),

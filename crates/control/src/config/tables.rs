@@ -87,7 +87,7 @@ pub static FLEET: ConfigTable<FleetSettings> = ConfigTable {
         text("node", Form::NodeName, Null, |r: &mut FleetSettings, v| r.node = Some(v), "The name of this Narrows in its fleet, unlike that of every other. If absent: the name of the host, `:`, and the port for administrators."),
         text("address", Form::HostAndPort, Null, |r: &mut FleetSettings, v| r.address = Some(v), "Where the other members reach the port for administrators of this Narrows, as `host:port`: they read its statistics there. If absent: where that port listens; if it listens everywhere, the address of this machine towards etcd."),
         text("username", Form::Any, Is(""), |r: &mut FleetSettings, v| r.username = v, "The user of etcd; empty: etcd asks for none."),
-        text("password", Form::Any, Is(""), |r: &mut FleetSettings, v| r.password = v, "The password of that user."),
+        text("password", Form::Secret, Is(""), |r: &mut FleetSettings, v| r.password = v, "The password of that user, or where it is kept: `env:NAME`, `file:/path` or `exec:/program arguments`, which is looked up at each login."),
         text("password_file", Form::NotEmpty, Null, |r: &mut FleetSettings, v| r.password_file = Some(v.into()), "A file with the password, which is read at each login. Relative paths of this section start from `datadir`."),
         text("tls_ca", Form::NotEmpty, Null, |r: &mut FleetSettings, v| r.tls_ca = Some(v.into()), "A PEM file with the authorities that the certificates of etcd must be signed by. It must be given if an address begins with https."),
         text("tls_cert", Form::NotEmpty, Null, |r: &mut FleetSettings, v| r.tls_cert = Some(v.into()), "A PEM file with the certificate that etcd is shown, for an etcd with `--client-cert-auth`."),
@@ -151,7 +151,7 @@ pub static USERS: ConfigTable<UserRow> = ConfigTable {
     },
     columns: &[
         text("username", Form::Any, Required, |r, v| r.username = v, "Name of the account."),
-        text("password", Form::Password, Is(""), |r, v| r.password = v, "Clear text, or the hash as a server stores it: `*` and 40 hex digits (mysql_native_password), or 70 characters that begin with `$A$` and the number of rounds (caching_sha2_password). Empty: no password."),
+        text("password", Form::Password, Is(""), |r, v| r.password = v, "Clear text, or the hash as a server stores it: `*` and 40 hex digits (mysql_native_password), or 70 characters that begin with `$A$` and the number of rounds (caching_sha2_password); or where one of these is kept: `env:NAME`, `file:/path` or `exec:/program arguments` (see [secrets.md](secrets.md)). Empty: no password."),
         flag("active", Is("1"), |r, v| r.active = v, "Rows with 0 are kept, but not used."),
         flag("use_ssl", Is("0"), |r, v| r.use_ssl = v, "Whether the client must use TLS."),
         integer("default_hostgroup", 0, MOST, Is("0"), |r, v| r.default_hostgroup = hostgroup(v), "Hostgroup for statements that no rule sends elsewhere."),

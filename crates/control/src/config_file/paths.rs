@@ -6,7 +6,7 @@ use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use narrows_proxy::snapshot::SslParamsRow;
+use narrows_proxy::snapshot::{SslParamsRow, UserRow};
 
 use super::sections::Sections;
 use crate::config::diagnostic::{Problem, Problems};
@@ -14,6 +14,7 @@ use crate::config::form;
 use crate::config::schema::Placed;
 use crate::config::tree::{Document, NodeValue, Position};
 use crate::scheduler::why_not_run;
+use crate::secrets::{self, SecretPlace};
 use crate::tls;
 use crate::variables::{Special, VARIABLES};
 
@@ -22,6 +23,7 @@ pub(super) fn check(document: &Document, sections: &Sections, report: &mut Probl
     at_the_top(document, sections, report);
     written_by_variables(sections, report);
     programs(document, sections, report);
+    passwords(sections, report);
     for (row, reason) in tls::faults_toward_servers(&sections.variables, &rows(&sections.ssl_params)) {
         match row.and_then(|row| sections.ssl_params.get(row)) {
             Some(placed) => of_row(placed, reason, report),
@@ -73,6 +75,27 @@ fn written_by_variables(sections: &Sections, report: &mut Problems) {
         {
             let at = sections.variable_at(name).unwrap_or_default();
             report.add(at, problem(name, path, why));
+        }
+    }
+}
+
+/// Passwords that are kept elsewhere, and are not found there. No program is run.
+fn passwords(sections: &Sections, report: &mut Problems) {
+    let of_users = |placed: &Placed<UserRow>| {
+        let at = placed.at("password");
+        secrets::in_users(std::slice::from_ref(&placed.row)).into_iter().map(move |place| (at, place))
+    };
+    let of_variables = secrets::in_variables(&sections.variables, "").into_iter().map(|place| {
+        let name = place.name.split(' ').next().unwrap_or_default();
+        (sections.variable_at(name).unwrap_or_default(), place)
+    });
+    let of_fleet = sections.fleet.iter().map(|placed| {
+        let text = placed.row.password.clone();
+        (placed.at("password"), SecretPlace { name: "fleet.password".to_owned(), text })
+    });
+    for (at, place) in sections.users.iter().flat_map(of_users).chain(of_variables).chain(of_fleet) {
+        if let Some(reason) = secrets::obstacle(&place) {
+            report.add(at, Problem::NotLookedUp { name: place.name, reason });
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::admin::request::Request;
 use crate::fleet::FleetWish;
 use crate::monitor::Report;
 use crate::runtime::Plane;
+use crate::secrets::Renewal;
 use crate::switchover::Wanted;
 
 /// Messages to the control thread.
@@ -27,6 +28,8 @@ pub enum Message {
     Monitor(Report),
     /// Do what a switchover wants.
     Switchover(Wanted),
+    /// Put passwords, keys and certificates that have changed into force.
+    Renewal(Renewal),
     /// Make a version of the fleet the configuration.
     Fleet(FleetWish),
     /// Release everything but the data plane, and hand over the data plane.
@@ -48,6 +51,12 @@ impl From<Returned> for Message {
 impl From<Wanted> for Message {
     fn from(wanted: Wanted) -> Message {
         Message::Switchover(wanted)
+    }
+}
+
+impl From<Renewal> for Message {
+    fn from(renewal: Renewal) -> Message {
+        Message::Renewal(renewal)
     }
 }
 

@@ -25,6 +25,7 @@ use crate::config::bootstrap::FleetSettings;
 use crate::http_client::address::WebAddress;
 use crate::http_client::authorities;
 use crate::http_client::connection::{Connection, with_causes};
+use crate::secrets;
 
 /// The etcd servers of a fleet, of which one is asked.
 pub struct Etcd {
@@ -242,7 +243,9 @@ impl Etcd {
                     fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
                 text.trim_end_matches(['\r', '\n']).to_owned()
             }
-            None => self.settings.password.clone(),
+            None => secrets::read(&self.settings.password)
+                .map_err(|reason| format!("fleet.password: {reason}"))?
+                .to_string(),
         };
         let body = json!({ "name": self.settings.username, "password": password });
         let (is_success, text) = read(self.request("/v3/auth/authenticate", &body).await?).await?;

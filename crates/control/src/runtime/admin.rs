@@ -13,6 +13,7 @@ use crate::admin::listener::{self, Order};
 use crate::admin::request::Request;
 use crate::admin::settings::{AdminSettings, Variables};
 use crate::listeners::Interfaces;
+use crate::secrets::Secrets;
 use crate::store::Store;
 use crate::variables::Values;
 
@@ -49,7 +50,7 @@ impl AdminListeners {
     /// See [`BeginError`].
     pub fn begin<M>(
         store: &Store,
-        tls: SharedTls,
+        (secrets, tls): (&Secrets, SharedTls),
         sockets: Arc<dyn Sockets>,
         audit_log: AuditLog,
         control: Sender<M>,
@@ -64,7 +65,7 @@ impl AdminListeners {
         };
         let bound = interfaces.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         let addresses = bound.iter().map(|(_, listener)| listener.address()).collect();
-        let orders = listener::start(settings(store, tls), audit_log, control)?;
+        let orders = listener::start(settings(store, secrets, tls), audit_log, control)?;
         // The thread of the sessions exists; if it has ended, there is nothing to listen for.
         let _ = orders.send(Order::Listen(Interfaces { wanted: interfaces.clone(), new: bound }));
         Ok(AdminListeners { orders, sockets, interfaces, addresses })
@@ -108,8 +109,8 @@ impl AdminListeners {
     }
 
     /// Applies the current variables to logins that begin from now on.
-    pub fn announce(&self, store: &Store, tls: SharedTls) {
-        let _ = self.orders.send(Order::Settings(Box::new(settings(store, tls))));
+    pub fn announce(&self, store: &Store, secrets: &Secrets, tls: SharedTls) {
+        let _ = self.orders.send(Order::Settings(Box::new(settings(store, secrets, tls))));
     }
 }
 
@@ -128,7 +129,7 @@ fn interfaces(variables: &Values) -> Vec<String> {
 /// Where the admin interface listens.
 const VARIABLE: &str = "admin-mysql_ifaces";
 
-pub(super) fn settings(store: &Store, tls: SharedTls) -> AdminSettings {
+pub(super) fn settings(store: &Store, secrets: &Secrets, tls: SharedTls) -> AdminSettings {
     let value = |name: &str| store.variable(name).unwrap_or_default();
     let number = |name: &str| value(name).parse::<u64>().unwrap_or(0);
     let (admin, stats) = (value("admin-admin_credentials"), value("admin-stats_credentials"));
@@ -142,5 +143,5 @@ pub(super) fn settings(store: &Store, tls: SharedTls) -> AdminSettings {
         plugin: &plugin,
         longest_statement: usize::try_from(number("mysql-max_allowed_packet")).unwrap_or(usize::MAX),
     };
-    AdminSettings::new(&variables, tls)
+    AdminSettings::new(&variables, secrets, tls)
 }

@@ -14,6 +14,7 @@ use crate::admin::request::Request;
 use crate::http::listener::{self, HttpOrder};
 use crate::http::settings::HttpSettings;
 use crate::listeners::Interfaces;
+use crate::secrets::Secrets;
 use crate::store::Store;
 use crate::variables::Values;
 
@@ -33,14 +34,14 @@ impl HttpListeners {
     /// If the thread cannot be started.
     pub fn begin<M>(
         store: &Store,
-        tls: SharedTls,
+        (secrets, tls): (&Secrets, SharedTls),
         sockets: Arc<dyn Sockets>,
         control: Sender<M>,
     ) -> io::Result<HttpListeners>
     where
         M: From<Request> + Send + 'static,
     {
-        let orders = listener::start(settings(store, tls), control)?;
+        let orders = listener::start(settings(store, secrets, tls), control)?;
         let mut listeners = HttpListeners { orders, sockets, interfaces: Vec::new() };
         listeners.follow(store).into_iter().for_each(|remark| tracing::warn!("{remark}"));
         Ok(listeners)
@@ -98,8 +99,8 @@ impl HttpListeners {
     }
 
     /// Applies the current variables to connections that begin from now on.
-    pub fn announce(&self, store: &Store, tls: SharedTls) {
-        let _ = self.orders.send(HttpOrder::Settings(Box::new(settings(store, tls))));
+    pub fn announce(&self, store: &Store, secrets: &Secrets, tls: SharedTls) {
+        let _ = self.orders.send(HttpOrder::Settings(Box::new(settings(store, secrets, tls))));
     }
 }
 
@@ -140,8 +141,9 @@ const TRIES: u32 = 20;
 /// The pause before each attempt.
 const PAUSE: Duration = Duration::from_millis(25);
 
-fn settings(store: &Store, tls: SharedTls) -> HttpSettings {
-    HttpSettings { admin: admin::settings(store, tls), tls: is_on(store.variables(), "admin-restapi_tls") }
+fn settings(store: &Store, secrets: &Secrets, tls: SharedTls) -> HttpSettings {
+    let admin = admin::settings(store, secrets, tls);
+    HttpSettings { admin, tls: is_on(store.variables(), "admin-restapi_tls") }
 }
 
 fn is_on(variables: &Values, variable: &str) -> bool {

@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use narrows_proxy::snapshot::{Rows, ServerRow, Snapshot};
-use narrows_proxy::tls::SharedTls;
 
 use super::Runtime;
+use super::keys::ExpiryWarnings;
+use super::remarks::{remark, with_warnings};
 use crate::admin::reply::Reply;
 use crate::config_file::checks::known_passwords;
 use crate::config_file::together::Together;
 use crate::monitor::placement::Placement;
 use crate::schema::Module;
 use crate::store::{Answer, Candidate, Refusal, Store, Warning};
-use crate::tls;
-use crate::variables::{Special, VARIABLES, Values};
+use crate::tls::KeyFile;
+use crate::variables::Values;
 use crate::versions::{ConfigDocument, VersionOrigin};
 
 /// Whether rows and values that cannot be applied are left out, as a LOAD does, or refuse the whole.
@@ -32,6 +33,8 @@ pub(super) struct Prepared {
     servers: Vec<ServerRow>,
     placement: Placement,
     snapshot: Arc<Snapshot>,
+    /// The files of other keys and certificates, if they are others.
+    key_files: Option<Vec<KeyFile>>,
     warnings: Vec<Warning>,
 }
 
@@ -95,25 +98,33 @@ impl Runtime {
     /// Compiles a candidate.
     pub(super) fn prepare(&mut self, store: &Store, candidate: &Candidate) -> Result<Prepared, Refusal> {
         let mut warnings = Vec::new();
+        self.fetch_secrets(candidate)?;
         let mut rows = candidate.rows.clone();
-        rows.tls = self.tls_for(store, candidate, &mut warnings);
+        self.secrets.resolve(&mut rows.users);
+        let keys = self.keys_for(store, candidate, &mut warnings);
+        rows.tls = keys.as_ref().map_or_else(|| self.rows.tls.clone(), |(tls, _)| tls.clone());
+        let key_files = keys.map(|(_, files)| files);
         let (before, settings) = (store.variables().for_monitor(), candidate.variables.for_monitor());
         let modules = candidate.modules().to_vec();
         let has_servers = modules.contains(&Module::MysqlServers);
         let (running, placement) = self.servers.placed(has_servers, &rows, &before, &settings);
         let servers = running.servers.clone();
         let snapshot = self.plane.compile(running).map_err(Refusal::admin)?;
-        Ok(Prepared { modules, rows, servers, placement, snapshot, warnings })
+        Ok(Prepared { modules, rows, servers, placement, snapshot, key_files, warnings })
     }
 
     /// Applies what the store has accepted.
     fn put_loaded_into_force(&mut self, store: &mut Store, prepared: Prepared, answer: Answer) -> Answer {
-        let Prepared { modules, rows, servers, placement, snapshot, mut warnings } = prepared;
+        let Prepared { modules, rows, servers, placement, snapshot, key_files, mut warnings } = prepared;
         if let (true, Some(plane)) = (modules.contains(&Module::MysqlServers), self.plane.running()) {
             plane.end_shuns();
         }
         self.plane.put_into_force(snapshot);
         self.rows = rows;
+        if let Some(files) = key_files {
+            self.key_files = files;
+            self.expiry = ExpiryWarnings::default();
+        }
         self.follow(store, servers, placement);
         self.servers.follow_writers(&self.rows);
         let together = Together::of_rows(&self.rows, store.variables());
@@ -129,6 +140,7 @@ impl Runtime {
                 _ => {}
             }
         }
+        self.announce_secrets(store);
         self.keep_what_runs(store);
         let answer = with_warnings(answer, warnings);
         log_warnings(&answer);
@@ -158,57 +170,10 @@ impl Runtime {
         self.announce_plan(store);
     }
 
-    /// Keys and certificates for a candidate: the current ones, unless their sources have changed.
-    fn tls_for(&self, store: &Store, candidate: &Candidate, warnings: &mut Vec<Warning>) -> SharedTls {
-        let old = self.rows.tls.clone();
-        let (now, then) = (store.variables(), &candidate.variables);
-        let mut of_tls = VARIABLES.iter().filter(|variable| variable.special == Some(Special::ForTls));
-        let changed = of_tls.any(|variable| now.value(variable.name) != then.value(variable.name))
-            || candidate.rows.ssl_params != self.rows.ssl_params;
-        if !changed {
-            return old;
-        }
-        match tls::load(&self.datadir, then, &candidate.rows.ssl_params) {
-            Ok(loaded) => {
-                warnings.extend(loaded.remarks.into_iter().map(remark));
-                loaded.tls
-            }
-            Err(error) => {
-                warnings.push(remark(format!("keys and certificates are unchanged: {error}")));
-                old
-            }
-        }
-    }
-
     /// Applies the current variables, keys and certificates to the interfaces for administrators.
-    fn announce_to_listeners(&self, store: &Store) {
-        self.listeners.announce(store, self.rows.tls.clone());
-        self.http.announce(store, self.rows.tls.clone());
-    }
-
-    /// `PROXYSQL RELOAD TLS`
-    pub fn reload_tls(&mut self, store: &Store) -> Reply {
-        match tls::load(&self.datadir, store.variables(), &self.rows.ssl_params) {
-            Ok(loaded) => {
-                self.rows.tls = loaded.tls;
-                self.plane.replace_tls(self.rows.tls.clone());
-                self.announce_to_listeners(store);
-                self.announce_plan(store);
-                let warnings = loaded.remarks.into_iter().map(remark).collect();
-                Reply::Answer(with_warnings(Answer::done(0), warnings))
-            }
-            Err(error) => Reply::error(error),
-        }
-    }
-}
-
-fn with_warnings(answer: Answer, more: Vec<Warning>) -> Answer {
-    match answer {
-        Answer::Done { affected, info, mut warnings } => {
-            warnings.extend(more);
-            Answer::Done { affected, info, warnings }
-        }
-        rows => rows,
+    pub(super) fn announce_to_listeners(&self, store: &Store) {
+        self.listeners.announce(store, &self.secrets, self.rows.tls.clone());
+        self.http.announce(store, &self.secrets, self.rows.tls.clone());
     }
 }
 
@@ -225,7 +190,3 @@ fn log_warnings(answer: &Answer) {
 
 /// How many warnings of one LOAD are logged: a completely wrong rule set has thousands.
 const MOST_LOGGED: usize = 50;
-
-fn remark(message: String) -> Warning {
-    Warning { code: 1105, message }
-}

@@ -9,13 +9,16 @@ mod fleet_questions;
 mod hold;
 mod hour;
 mod http;
+mod keys;
 mod learn;
 mod load;
 mod pair_writers;
 mod plan;
 mod plane;
 mod process;
+mod remarks;
 mod scheduler;
+mod secrets;
 mod serve;
 mod servers;
 mod switchover;
@@ -42,8 +45,10 @@ use crate::monitor::plan::{Address, MonitorLogin, Plan};
 use crate::monitor::settings::MonitorSettings;
 use crate::query_log::kept::Kept;
 use crate::scheduler::Scheduler;
+use crate::secrets::{SecretWatch, Secrets};
 use crate::store::Store;
 use crate::switchover::{Journal, SwitchoverOrder};
+use crate::tls::KeyFile;
 pub use admin::{AdminListeners, BeginError};
 pub use fleet::{ChangeState, FleetMember};
 pub use http::HttpListeners;
@@ -58,8 +63,12 @@ use switchover::Switchover;
 /// The running parts of the program.
 pub struct Runtime {
     plane: Plane,
-    /// The loaded configuration.
+    /// The loaded configuration, with passwords where the store has references.
     rows: Rows,
+    secrets: Secrets,
+    watch: Option<SecretWatch>,
+    key_files: Vec<KeyFile>,
+    expiry: keys::ExpiryWarnings,
     /// The current servers, which are not always where they are configured.
     servers: Servers,
     listeners: AdminListeners,
@@ -90,6 +99,10 @@ pub struct Begun {
     pub plane: DataPlane,
     /// The configuration; the data plane runs with it [`as_known`].
     pub rows: Rows,
+    /// What its references lead to.
+    pub secrets: Secrets,
+    /// The files that its keys and certificates are from.
+    pub key_files: Vec<KeyFile>,
     /// What is known about servers.
     pub known: Known,
     /// The hostgroups that are held; the data plane holds them.
@@ -137,6 +150,10 @@ impl Runtime {
             servers: Servers::new(monitor, &begun.rows, store.variables(), begun.known),
             plane: Plane::Running(begun.plane),
             rows: begun.rows,
+            secrets: begun.secrets,
+            key_files: begun.key_files,
+            expiry: keys::ExpiryWarnings::default(),
+            watch: None,
             listeners,
             http,
             scheduler,
@@ -284,7 +301,8 @@ impl Runtime {
     fn access_of_monitor(&self, settings: &MonitorSettings) -> MonitorLogin {
         MonitorLogin {
             username: settings.username.clone(),
-            password: settings.password.clone(),
+            // Servers refuse the monitor while its password is not known.
+            password: self.secrets.value(&settings.password).unwrap_or_default().to_owned(),
             tls: self.rows.tls.clone(),
             may_ask_for_key: self.rows.variables.get_server_public_key,
         }

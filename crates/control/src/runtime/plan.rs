@@ -8,7 +8,7 @@ use narrows_proxy::snapshot::{HostgroupId, Rows, ServerRow, ServerStatus, Snapsh
 use narrows_proxy::stats::{DigestLine, Forecast, ServerLine, Take, UserLine, forecast, wait};
 
 use super::load::Strictness;
-use super::{Runtime, as_known};
+use super::{Runtime, as_known, secrets};
 use crate::config_file::together::Together;
 use crate::monitor::Monitoring;
 use crate::schema::Database;
@@ -87,13 +87,15 @@ impl Runtime {
         let objection = store.refuse_not_owner(&whole).err();
         let monitoring = if self.servers.monitor.is_some() { Monitoring::On } else { Monitoring::Off };
         let before = self.snapshot();
+        let users_before = store.rows().users;
         let (warnings, mut moved, servers, clients) = store.attempt(&whole, |_, candidate| {
             let rows = Rows { tls: self.rows.tls.clone(), ..candidate.rows.clone() };
             let rows = as_known(&rows, &candidate.variables, &self.servers.known, monitoring);
             let servers = server_effects(&in_use.servers, &rows.servers);
-            let clients = client_effects(&in_use.users, &self.rows.users, &rows.users);
+            let clients = client_effects(&in_use.users, &users_before, &rows.users);
             let together = Together::of_rows(&rows, &candidate.variables);
             let warnings = candidate.warnings.iter().map(|warning| warning.message.clone());
+            let warnings = warnings.chain(secrets::obstacles(candidate));
             let warnings = objection.map(|refusal| refusal.message).into_iter().chain(warnings);
             let warnings = warnings.chain(together.said_of(candidate.modules()));
             let warnings = warnings.chain(self.obstacles(&candidate.variables)).collect();

@@ -23,7 +23,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use figures::Figures;
 pub use figures::{JobFigures, LastRun};
 pub use job::{ScheduledJob, why_not_run};
-pub use run::Surroundings;
+pub use run::{Surroundings, in_words, prepare_environment};
 use runner::Runner;
 
 /// The scheduler's thread. Dropping this ends it, and what it runs: within two seconds.

@@ -145,13 +145,18 @@ fn command(job: &ScheduledJob, surroundings: &Surroundings) -> Command {
     };
     command.args(&job.arguments).current_dir(&surroundings.datadir);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    prepare_environment(&mut command);
+    command
+}
+
+/// Gives a program the environment of this process, without what is meant for this process alone.
+pub fn prepare_environment(command: &mut Command) {
     for name in NOT_FOR_JOBS {
         command.env_remove(name);
     }
     if std::env::var_os("PATH").is_none() {
         command.env("PATH", PATH);
     }
-    command
 }
 
 /// How long a group has between SIGTERM and SIGKILL.

@@ -4,8 +4,8 @@
 use narrows_proxy::client::ClientHost;
 use narrows_proxy::snapshot::HostgroupId;
 use narrows_proxy::stats::{
-    CommandLine, DigestLine, DryRunLine, ErrorLine, FreeConnection, PreparedLine, ProcessBackend,
-    ProcessLine, RuleLine, ServerGtids, ServerLine, UserLine,
+    CommandLine, DigestLine, DryRunLine, ErrorLine, FreeConnection, PasswordLine, PreparedLine,
+    ProcessBackend, ProcessLine, RuleLine, ServerGtids, ServerLine, UserLine,
 };
 use rusqlite::types::Value;
 use serde_json::json;
@@ -218,6 +218,18 @@ filled! {
         "last_output VARCHAR" => of_last(&job.1, |last| text(last.output.as_str()));
         "last_output_dropped INT" => of_last(&job.1, |last| number(last.dropped));
     }
+    /// `stats_narrows_passwords`
+    PASSWORDS, passwords(line: PasswordLine) {
+        "username VARCHAR" => text(line.username);
+        "clients_password INT NOT NULL" => number(line.clients[0].0);
+        "clients_password_last INT NOT NULL" => number(line.clients[0].1);
+        "clients_additional_password INT NOT NULL" => number(line.clients[1].0);
+        "clients_additional_password_last INT NOT NULL" => number(line.clients[1].1);
+        "servers_password INT NOT NULL" => number(line.servers[0].0);
+        "servers_password_last INT NOT NULL" => number(line.servers[0].1);
+        "servers_additional_password INT NOT NULL" => number(line.servers[1].0);
+        "servers_additional_password_last INT NOT NULL" => number(line.servers[1].1);
+    } "PRIMARY KEY (username)"
     /// `stats_mysql_users`
     USERS, users(line: UserLine) {
         "username VARCHAR" => text(line.username);

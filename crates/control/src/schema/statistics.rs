@@ -182,6 +182,12 @@ pub static TABLES: &[Table] = &[
         ],
     },
     Table {
+        name: "stats_narrows_passwords",
+        places: STATS,
+        doc: "How often clients and logins to servers have used each account's password and its additional one, since the account has these, and when last, in seconds since 1970.",
+        definition: filled::PASSWORDS,
+    },
+    Table {
         name: "stats_narrows_rules_dry_run",
         places: STATS_AND_RESET,
         doc: "What query rules with `active=2` would change, by statement and decision. (Not in ProxySQL.)",

@@ -60,6 +60,11 @@ pub fn commands(observer: &Observer) -> Vec<Row> {
     wait(observer.commands()).into_iter().map(filled::commands_counters).collect()
 }
 
+/// `stats_narrows_passwords`
+pub fn passwords(observer: &Observer) -> Vec<Row> {
+    wait(observer.passwords()).into_iter().map(filled::passwords).collect()
+}
+
 /// `stats_mysql_users`
 pub fn users(observer: &Observer) -> Vec<Row> {
     wait(observer.users()).into_iter().map(filled::users).collect()

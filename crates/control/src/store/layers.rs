@@ -3,7 +3,7 @@
 //! One implementation for all tables. Only *memory to runtime* has two steps, because the data plane may refuse between
 //! them: [`Store::candidate`] reads what would run, [`Store::accept`] records that it runs.
 
-use narrows_proxy::snapshot::Rows;
+use narrows_proxy::snapshot::{Rows, UserRow};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
@@ -14,6 +14,7 @@ use super::variables::{PUT_BACK, PutBack, UNKNOWN};
 use crate::schema;
 use crate::schema::Database;
 use crate::schema::{Layer, Module};
+use crate::secrets::{SecretPlace, in_users, in_variables};
 use crate::variables::Values;
 
 /// The configuration that would run.
@@ -45,6 +46,26 @@ impl Candidate {
     /// The modules that it loads.
     pub fn modules(&self) -> &[Module] {
         &self.modules
+    }
+
+    /// The passwords that it loads.
+    pub fn secrets(&self) -> Vec<SecretPlace> {
+        let of_module = |module: &Module| match (module, module.prefix()) {
+            (Module::MysqlUsers, _) => match &self.loaded {
+                Loaded::Whole => in_users(&self.rows.users),
+                Loaded::User(name) => {
+                    let named = |user: &&UserRow| user.username == *name;
+                    self.rows
+                        .users
+                        .iter()
+                        .find(named)
+                        .map_or_else(Vec::new, |it| in_users(std::slice::from_ref(it)))
+                }
+            },
+            (_, Some(prefix)) => in_variables(&self.variables, prefix),
+            _ => Vec::new(),
+        };
+        self.modules.iter().flat_map(of_module).collect()
     }
 
     /// The warnings about rows and values that it leaves out.

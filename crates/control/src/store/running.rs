@@ -17,6 +17,7 @@ use super::{Store, functions, layers};
 use crate::fleet::ModuleReport;
 use crate::schema::Database;
 use crate::schema::{MODULES, Module};
+use crate::secrets::literal;
 use crate::variables::Values;
 use crate::versions::ConfigDocument;
 
@@ -207,9 +208,12 @@ fn hide_password(row: &mut [Value]) {
 }
 
 fn hash(password: &mut String) {
-    if !password.is_empty() && matches!(Stored::parse(password.as_bytes()), Stored::Clear(_)) {
-        *password = functions::native_hash(password.as_bytes());
-    }
+    // A reference is no password.
+    let Some(literal) = literal(password).filter(|literal| !literal.is_empty()) else { return };
+    *password = match Stored::parse(literal.as_bytes()) {
+        Stored::Clear(_) => functions::native_hash(literal.as_bytes()),
+        _ => literal.to_owned(),
+    };
 }
 
 /// The positions of the columns `password` and `attributes` in `mysql_users`.

@@ -5,7 +5,6 @@ use rusqlite::{Connection, OptionalExtension};
 use super::Store;
 use super::answer::{Refusal, Warning};
 use super::reading::NO_EFFECT;
-use crate::config::form::Form;
 use crate::variables::{Kind, VARIABLES, Values, Variable};
 
 /// `ER_WRONG_VALUE_FOR_VAR` and `ER_UNKNOWN_SYSTEM_VARIABLE`.
@@ -65,9 +64,8 @@ pub(super) fn adopt(
             }
             Ok(value) => values.put(variable, value),
             Err(reason) => {
-                let secret =
-                    matches!(variable.kind, Kind::Text { form: Form::Credentials | Form::Password, .. });
-                let stays = if secret { "as it was".to_owned() } else { format!("{running:?}") };
+                let stays =
+                    if variable.is_secret() { "as it was".to_owned() } else { format!("{running:?}") };
                 let message = format!("{reason}; it stays {stays}");
                 adopted.warnings.push(Warning { code: PUT_BACK, message });
                 adopted.put_back.push(PutBack { name, value: Some(running) });

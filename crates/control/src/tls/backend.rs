@@ -19,11 +19,13 @@ use rustls::{
 };
 
 use super::files;
+use super::keys::{self, Passphrase};
 use super::{LoadedTls, TlsError, text};
+use crate::secrets::Secrets;
 use crate::variables::Values;
 
 pub(super) fn toward_servers(
-    values: &Values,
+    (values, secrets): (&Values, &Secrets),
     rows: &[SslParamsRow],
     keylog: &Arc<dyn KeyLog>,
     loaded: &mut LoadedTls,
@@ -39,8 +41,9 @@ pub(super) fn toward_servers(
         ssl_cipher: variable("mysql-ssl_p2s_cipher"),
         ..SslParamsRow::default()
     };
+    let passphrase = Passphrase::of(keys::FOR_SERVERS, values, secrets);
     let mut toward = |row: &SslParamsRow, what: String| -> Toward {
-        config(row, keylog, loaded).map_err(|error| {
+        config(row, (keylog, passphrase), loaded).map_err(|error| {
             loaded.remarks.push(format!("{what}: {error}; servers with use_ssl cannot be reached by it"));
             error.to_string()
         })
@@ -59,7 +62,7 @@ pub(super) fn toward_servers(
 
 fn config(
     row: &SslParamsRow,
-    keylog: &Arc<dyn KeyLog>,
+    (keylog, passphrase): (&Arc<dyn KeyLog>, Passphrase<'_>),
     loaded: &mut LoadedTls,
 ) -> Result<TlsToward, TlsError> {
     let provider =
@@ -89,7 +92,7 @@ fn config(
             let cert_path = Path::new(cert);
             let chain = files::certificates(cert_path)?;
             loaded.certificates.extend(files::describe("certificate shown to servers", cert_path, &chain));
-            builder.with_client_auth_cert(chain, files::key(Path::new(key))?).map_err(failed)?
+            builder.with_client_auth_cert(chain, keys::key(Path::new(key), passphrase)?).map_err(failed)?
         }
     };
     config.key_log = Arc::clone(keylog);

@@ -1,15 +1,13 @@
-//! PEM files, and what is in them.
+//! PEM files and the certificates in them; private keys are in `keys.rs`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ::aws_lc_rs::rsa::PrivateDecryptingKey;
 use narrows_proxy::tls::Certificate;
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};
 use x509_parser::prelude::{FromDer, X509Certificate};
-use zeroize::Zeroizing;
 
 use super::TlsError;
 use crate::files;
@@ -52,24 +50,6 @@ pub(super) fn certificates_in(pem: &[u8], path: &Path) -> Result<Vec<Certificate
 pub(super) fn revocations(path: &Path) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
     let found: Result<Vec<_>, _> = CertificateRevocationListDer::pem_slice_iter(&read(path)?).collect();
     found.map_err(|error| wrong(path, &error.to_string()))
-}
-
-/// The private key of a file.
-pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    key_in(&Zeroizing::new(read(path)?), path)
-}
-
-pub(super) fn key_in(pem: &[u8], path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_slice(pem).map_err(|error| wrong(path, &format!("no private key: {error}")))
-}
-
-/// The RSA key of a file.
-pub(super) fn rsa_key(path: &Path) -> Result<PrivateDecryptingKey, TlsError> {
-    let pem = Zeroizing::new(read(path)?);
-    let key = PrivatePkcs8KeyDer::from_pem_slice(&pem)
-        .map_err(|error| wrong(path, &format!("no private key in PKCS #8: {error}")))?;
-    PrivateDecryptingKey::from_pkcs8(key.secret_pkcs8_der())
-        .map_err(|error| wrong(path, &format!("no RSA key: {error}")))
 }
 
 /// The files in a folder that begin like PEM, ordered by name.
@@ -116,7 +96,7 @@ pub(super) fn describe<'a>(
     })
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     fs::read(path).map_err(|source| TlsError::File { path: path.to_owned(), source })
 }
 

@@ -11,6 +11,7 @@ mod backend;
 mod files;
 mod generate;
 mod keylog;
+mod keys;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,7 +22,10 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ServerConfig, WebPkiClientVerifier};
 
+use crate::files::FileMark;
+use crate::secrets::{Secrets, in_variables};
 use crate::variables::{Value, Values};
+use keys::Passphrase;
 
 /// What was read and generated.
 #[derive(Debug, Default)]
@@ -32,7 +36,12 @@ pub struct LoadedTls {
     certificates: Vec<Certificate>,
     /// Problems that do not prevent serving.
     pub remarks: Vec<String>,
+    /// All files and folders that it depends on, as they were before they were read.
+    pub read: Vec<KeyFile>,
 }
+
+/// A file or folder with its mark; `None`: it is not there.
+pub type KeyFile = (PathBuf, Option<FileMark>);
 
 /// Why existing files cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -80,19 +89,34 @@ pub enum TlsError {
 /// # Errors
 /// See [`TlsError`]: files that exist and cannot be used. Errors that only concern connections to servers are reported
 /// when one is opened.
-pub fn load(datadir: &Path, values: &Values, rows: &[SslParamsRow]) -> Result<LoadedTls, TlsError> {
+pub fn load(
+    datadir: &Path,
+    values: &Values,
+    rows: &[SslParamsRow],
+    secrets: &Secrets,
+) -> Result<LoadedTls, TlsError> {
+    let read = watched::files(datadir, values, rows);
     let mut loaded = LoadedTls::default();
+    let passphrase = Passphrase::of(keys::FOR_CLIENTS, values, secrets);
     let keylog = keylog::open(datadir, text(values, "admin-ssl_keylog_file"), &mut loaded.remarks);
     let clients = match values.value("mysql-have_ssl") {
         Some(Value::Flag(false)) => None,
         _ => {
-            let mut config = for_clients(datadir, &mut loaded)?;
+            let mut config = for_clients(datadir, passphrase, &mut loaded)?;
             config.key_log = keylog.clone();
             Some(Arc::new(config))
         }
     };
-    let key_pair = Some(key_pair(datadir, &mut loaded.remarks)?);
-    let servers = backend::toward_servers(values, rows, &keylog, &mut loaded);
+    let key_pair = Some(key_pair(datadir, passphrase, &mut loaded.remarks)?);
+    let servers = backend::toward_servers((values, secrets), rows, &keylog, &mut loaded);
+    // What this has made itself is no change.
+    loaded.read = read
+        .into_iter()
+        .map(|(path, mark)| {
+            let mark = mark.or_else(|| FileMark::of(&path));
+            (path, mark)
+        })
+        .collect();
     let certificates = std::mem::take(&mut loaded.certificates);
     loaded.tls = SharedTls(Arc::new(Tls { clients, key_pair, servers, certificates }));
     Ok(loaded)
@@ -100,19 +124,25 @@ pub fn load(datadir: &Path, values: &Values, rows: &[SslParamsRow]) -> Result<Lo
 
 /// The TLS configuration of programs that only connect: encrypted, without verifying certificates.
 pub fn towards_anybody() -> SharedTls {
-    towards_servers(&Values::default(), &[])
+    towards_servers(&Values::default(), &[], &Secrets::default())
 }
 
 /// The TLS configuration towards servers, and nothing else: no file is written.
-pub fn towards_servers(values: &Values, rows: &[SslParamsRow]) -> SharedTls {
+pub fn towards_servers(values: &Values, rows: &[SslParamsRow], secrets: &Secrets) -> SharedTls {
     let no_log: Arc<dyn rustls::KeyLog> = Arc::new(rustls::NoKeyLog {});
-    let servers = backend::toward_servers(values, rows, &no_log, &mut LoadedTls::default());
+    let servers = backend::toward_servers((values, secrets), rows, &no_log, &mut LoadedTls::default());
     SharedTls(Arc::new(Tls { servers, ..Tls::default() }))
 }
 
 /// Why servers cannot be connected to with TLS: by the variables (`None`), or by the row with that index.
 pub fn faults_toward_servers(values: &Values, rows: &[SslParamsRow]) -> Vec<(Option<usize>, String)> {
-    let tls = towards_servers(values, rows);
+    let mut secrets = Secrets::default();
+    let mut passphrases = in_variables(values, keys::FOR_SERVERS);
+    // Programs of a file that is only checked are not run.
+    passphrases.retain(|place| !place.is_program());
+    // What cannot be looked up is reported with the key that needs it.
+    secrets.fetch(&passphrases);
+    let tls = towards_servers(values, rows, &secrets);
     let of_row = |(index, row): (usize, &SslParamsRow)| {
         let key = (row.hostname.clone(), row.port, row.username.clone());
         Some((Some(index), tls.servers.rows.get(&key)?.clone().err()?))
@@ -129,7 +159,11 @@ fn text<'a>(values: &'a Values, name: &str) -> &'a str {
 }
 
 /// The TLS configuration for clients.
-fn for_clients(datadir: &Path, loaded: &mut LoadedTls) -> Result<ServerConfig, TlsError> {
+fn for_clients(
+    datadir: &Path,
+    passphrase: Passphrase<'_>,
+    loaded: &mut LoadedTls,
+) -> Result<ServerConfig, TlsError> {
     let [ca_path, cert_path, key_path] =
         ["proxysql-ca.pem", "proxysql-cert.pem", "proxysql-key.pem"].map(|name| datadir.join(name));
     if !cert_path.exists() && !key_path.exists() {
@@ -141,7 +175,7 @@ fn for_clients(datadir: &Path, loaded: &mut LoadedTls) -> Result<ServerConfig, T
         files::write(&key_path, made.key.as_bytes(), files::Secrecy::Secret, &mut loaded.remarks);
         if !cert_path.exists() {
             let chain = files::certificates_in(made.certificate.as_bytes(), &cert_path)?;
-            let key = files::key_in(made.key.as_bytes(), &key_path)?;
+            let key = keys::key_in(made.key.as_bytes(), &key_path, passphrase)?;
             return server_config(chain, key, None, &cert_path);
         }
     }
@@ -159,7 +193,8 @@ fn for_clients(datadir: &Path, loaded: &mut LoadedTls) -> Result<ServerConfig, T
     if let Some(authorities) = &authorities {
         loaded.certificates.extend(files::describe("authority of clients", &ca_path, authorities));
     }
-    server_config(chain, files::key(&key_path)?, authorities.map(|found| (found, ca_path)), &cert_path)
+    let key = keys::key(&key_path, passphrase)?;
+    server_config(chain, key, authorities.map(|found| (found, ca_path)), &cert_path)
 }
 
 fn server_config(
@@ -193,10 +228,14 @@ fn server_config(
 }
 
 /// The RSA pair for passwords without TLS.
-fn key_pair(datadir: &Path, remarks: &mut Vec<String>) -> Result<KeyPair, TlsError> {
+fn key_pair(
+    datadir: &Path,
+    passphrase: Passphrase<'_>,
+    remarks: &mut Vec<String>,
+) -> Result<KeyPair, TlsError> {
     let (private_path, public_path) = (datadir.join("private_key.pem"), datadir.join("public_key.pem"));
     let private = if private_path.exists() {
-        files::rsa_key(&private_path)?
+        keys::rsa_key(&private_path, passphrase)?
     } else {
         let private = generate::rsa_key()?;
         let pem = generate::private_pem(&private)?;
@@ -213,6 +252,8 @@ fn key_pair(datadir: &Path, remarks: &mut Vec<String>) -> Result<KeyPair, TlsErr
 
 /// Never older versions: rustls does not support them.
 const VERSIONS: &[&rustls::SupportedProtocolVersion] = &[&rustls::version::TLS13, &rustls::version::TLS12];
+
+mod watched;
 
 #[cfg(test)]
 mod tests;

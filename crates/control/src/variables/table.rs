@@ -93,7 +93,7 @@ static ROWS: &[Variable] = &[
         |s, n| s.names.ttl = ms(n)),
     monitor_integer("mysql-monitor_local_dns_resolver_queue_maxsize", Obscure, 128, 16, 1024, "Host names that may wait for each one that is being resolved.",
         |s, n| s.names.queue = usize::try_from(n).unwrap_or(usize::MAX)),
-    monitor_text("mysql-monitor_password", Essential, Form::Any, "monitor", "Password of the monitor's account on the servers.",
+    monitor_text("mysql-monitor_password", Essential, Form::Secret, "monitor", "Password of the monitor's account on the servers.",
         |s, t| s.password = t.to_owned()),
     monitor_integer("mysql-monitor_ping_interval", Essential, 8000, 100, 604_800_000, "Milliseconds between two pings of a server.",
         |s, n| s.timing_mut("ping").interval = ms(n)),
@@ -175,11 +175,15 @@ static ROWS: &[Variable] = &[
         .read_by_name().for_tls(),
     text("mysql-ssl_p2s_crlpath", Useful, Form::Any, "", "Folder of such files.")
         .read_by_name().for_tls(),
+    text("mysql-ssl_key_passphrase", Useful, Form::Secret, "", "Passphrase of the keys that clients are shown, proxysql-key.pem and private_key.pem, if they are encrypted; or where it is kept. (Not in ProxySQL.)")
+        .read_by_name().for_tls(),
+    text("mysql-ssl_p2s_key_passphrase", Useful, Form::Secret, "", "Passphrase of the keys that servers are shown, if they are encrypted, also those of mysql_servers_ssl_params; or where it is kept. (Not in ProxySQL.)")
+        .read_by_name().for_tls(),
     text("mysql-ssl_p2s_key", Useful, Form::Any, "", "File of that certificate's private key.")
         .read_by_name().for_tls(),
     integer("mysql-stacksize", Obscure, 1_048_576, 262_144, 4_194_304, "Bytes of stack of ProxySQL's threads.")
         .needless("workers have stacks of a fixed size"),
-    text("mysql-switchover_replication_password", Useful, Form::Any, "", "Password of switchover_replication_username.")
+    text("mysql-switchover_replication_password", Useful, Form::Secret, "", "Password of switchover_replication_username.")
         .read_by_name(),
     text("mysql-switchover_replication_username", Useful, Form::Any, "", "Account with which NARROWS SWITCHOVER has the old primary replicate from the new one; empty: the one that the servers know.")
         .read_by_name(),
@@ -209,7 +213,7 @@ static ROWS: &[Variable] = &[
     flag("admin-cluster_mysql_users_save_to_disk", Essential, true, "Whether mysql_users copied from another node are also saved to disk.").needless(FLEET_INSTEAD),
     integer("admin-cluster_mysql_variables_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's mysql_variables different before they are copied; 0: never.").needless(FLEET_INSTEAD),
     flag("admin-cluster_mysql_variables_save_to_disk", Essential, true, "Whether mysql_variables copied from another node are also saved to disk.").needless(FLEET_INSTEAD),
-    text("admin-cluster_password", Essential, Form::Any, "", "Password of cluster_username.").needless(FLEET_INSTEAD),
+    text("admin-cluster_password", Essential, Form::Secret, "", "Password of cluster_username.").needless(FLEET_INSTEAD),
     integer("admin-cluster_proxysql_servers_diffs_before_sync", Essential, 3, 0, 1000, "Checks in a row that must find another node's proxysql_servers different before they are copied; 0: never.").needless(FLEET_INSTEAD),
     flag("admin-cluster_proxysql_servers_save_to_disk", Essential, true, "Whether proxysql_servers copied from another node are also saved to disk.").needless(FLEET_INSTEAD),
     text("admin-cluster_username", Essential, Form::Any, "", "Account used on the other nodes' admin interfaces; empty: the configuration is not shared.").needless(FLEET_INSTEAD),
@@ -221,6 +225,8 @@ static ROWS: &[Variable] = &[
         .needless("no core files are written, as passwords and keys would be in them"),
     integer("admin-coredump_generation_threshold", Obscure, 10, 1, 500, "Most core dumps on demand.")
         .needless("no core files are written, as passwords and keys would be in them"),
+    integer("admin-exec_secrets_interval", Useful, 300, 0, 86_400, "Seconds between two runs of the programs that passwords come from (`exec:`); 0: they run at a LOAD and at a start only. (Not in ProxySQL.)")
+        .read_by_name(),
     text("admin-log_level", Useful, Form::Any, "", "Which lines the log has: error, warn, info, debug or trace, and levels by module, as in `info,narrows_proxy::pins=debug`; empty: as in the environment variable NARROWS_LOG, or info.")
         .read_by_name(),
     integer("admin-metrics_max_series", Useful, 10_000, 1, 10_000_000, "Most time series of one metric; the others are left out, and counted in narrows_metrics_series_left_out.")
@@ -337,6 +343,11 @@ const fn monitor_text(
     set: fn(&mut MonitorSettings, &str),
 ) -> Variable {
     text(name, class, form, default, doc).read_by(Reader::MonitorText(set))
+}
+
+/// Whether the value of the variable with that full name is not shown. One that this version does not know may be a password.
+pub fn is_secret_variable(name: &str) -> bool {
+    Variable::named(name).is_none_or(Variable::is_secret)
 }
 
 impl Variable {

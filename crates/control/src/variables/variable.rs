@@ -135,6 +135,11 @@ impl Variable {
         self.special == Some(Special::AfterRestart)
     }
 
+    /// Whether it has passwords, or references to them: its value is not shown.
+    pub fn is_secret(&self) -> bool {
+        matches!(self.kind, Kind::Text { form: Form::Secret | Form::Credentials, .. })
+    }
+
     /// Whether it has an effect.
     pub fn effect(&self) -> Effect {
         match self.reader {

@@ -8,6 +8,7 @@ use rusqlite::types::Value;
 
 use super::document::{ConfigDocument, key_places, sort_key};
 use crate::schema;
+use crate::variables::is_secret_variable;
 
 /// What has become of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,11 +179,6 @@ fn shown(table: &str, column: &str, cell: &Value) -> Option<String> {
     let is_secret = table == "mysql_users"
         && (column == "password" || (column == "attributes" && text.contains("additional_password")));
     Some(if is_secret { SECRET.to_owned() } else { text })
-}
-
-/// Whether the value of a variable is not shown.
-pub fn is_secret_variable(name: &str) -> bool {
-    name.contains("password") || name.contains("credentials")
 }
 
 /// The changes in one line: how many rows of each table, and the variables by name.

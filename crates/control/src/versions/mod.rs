@@ -7,6 +7,6 @@ mod changes;
 mod document;
 mod origin;
 
-pub use changes::{ChangeKind, RowChange, changes, is_secret_variable, key, key_of, row_change, summary};
+pub use changes::{ChangeKind, RowChange, changes, key, key_of, row_change, summary};
 pub use document::{ConfigDocument, ConfigDocumentError, checksum};
 pub use origin::{FleetMark, VersionOrigin, VersionSource};

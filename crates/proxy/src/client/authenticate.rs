@@ -15,7 +15,7 @@ use crate::backend::Want;
 use crate::buffer::Buffer;
 use crate::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
 use crate::rt::{Instant, timeout};
-use crate::snapshot::{Account, Snapshot};
+use crate::snapshot::{Account, PasswordSide, Snapshot};
 use crate::state::{SessionState, SharedState};
 use crate::stream::{Stream, Transport};
 use crate::tls::KeyPair;
@@ -87,6 +87,7 @@ pub(super) async fn authenticate(
                     Ok(place) => place,
                     Err((errno, text)) => return refuse(stream, sequence, errno, text).await,
                 };
+                account.passwords.note(PasswordSide::Client, exchange.shown());
                 if let Some(payload) = before_ok {
                     send(stream, &mut sequence, &payload).await?;
                 }

@@ -7,6 +7,7 @@ mod durations;
 mod errors;
 mod global;
 mod lines;
+mod passwords;
 mod tables;
 mod waiting;
 
@@ -22,5 +23,6 @@ pub use lines::{
     RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule, RouteServer, RuleLine, SHOWN_TEXT,
     ServerFailure, ServerGtids, ServerLine, ServerTiming, Take, Tally, UserLine,
 };
+pub use passwords::PasswordLine;
 pub use tables::Figures;
 pub use waiting::{Running, WaitingLine};

@@ -5,14 +5,17 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use narrows_wire::Errno;
+use narrows_wire::auth::Secret;
+
 use super::{Ask, Group, LeaseError, Pool, keep_idle};
-use crate::backend::{Backend, BackendError, Want, connect};
+use crate::backend::{Backend, BackendError, ServerError, Want, connect};
 use crate::descriptors::{self, Reserve};
 use crate::figures::ErrorKey;
 use crate::hostgroup::{ConnectionSlot, Hostgroup, Server};
 use crate::rows::{Bond, NO_CLUSTER};
 use crate::rt::{Instant, nanoseconds};
-use crate::snapshot::{CheckType, Snapshot, Variables};
+use crate::snapshot::{Account, CheckType, PasswordSide, Snapshot};
 use crate::state::SharedState;
 
 /// The last account for which a connection of a hostgroup was opened: further ones are opened in advance for it.
@@ -59,7 +62,7 @@ impl Pool {
         ask: &Ask<'_>,
     ) -> Result<Option<Backend>, LeaseError> {
         let (known, settings) = (Arc::clone(&server), (&snapshot.variables, hostgroup));
-        match self.log_in(group, settings, (server, slot), (ask.want, ask.state)).await {
+        match self.log_in(group, (snapshot, hostgroup), (server, slot), (ask.want, ask.state)).await {
             Ok(backend) => {
                 self.succeeded(group, snapshot, &known);
                 if hostgroup.settings.connection_warming {
@@ -106,7 +109,7 @@ impl Pool {
         let group = self.group(&hostgroup.demand);
         let known = Arc::clone(&server);
         let login_as = (&login.want, &login.state);
-        match self.log_in(&group, (&snapshot.variables, hostgroup), (server, slot), login_as).await {
+        match self.log_in(&group, (snapshot, hostgroup), (server, slot), login_as).await {
             Ok(backend) => self.release(snapshot, backend, Instant::now()),
             Err(error) => {
                 // The account may be gone; the next account to open a connection takes its place.
@@ -122,15 +125,15 @@ impl Pool {
     async fn log_in(
         &self,
         group: &Group,
-        (variables, hostgroup): (&Variables, &Hostgroup),
+        (snapshot, hostgroup): (&Snapshot, &Hostgroup),
         (server, slot): (Arc<Server>, ConnectionSlot),
         (want, state): (&Want, &SharedState),
     ) -> Result<Backend, BackendError> {
         let tally = group.tally(&server);
-        let known = Arc::clone(&server);
+        let (known, variables) = (Arc::clone(&server), &snapshot.variables);
         let opened = async {
             let limit = variables.connect_timeout_server;
-            let backend = connect(server, Some(slot), want, state, limit).await?;
+            let backend = self.connect_as((snapshot, hostgroup), (server, slot), (want, state)).await?;
             if descriptors::is_for(backend.stream.descriptor(), Reserve::Rest) {
                 return Err(io::Error::other("no descriptor is left for it (limit of open files)").into());
             }
@@ -163,6 +166,39 @@ impl Pool {
         opened
     }
 
+    /// Connects with the passwords that the account has now, the first one first, and then with the one that the client has
+    /// shown: the server may have another one of them, or the account another one than at the client's login.
+    async fn connect_as(
+        &self,
+        (snapshot, hostgroup): (&Snapshot, &Hostgroup),
+        (server, slot): (Arc<Server>, ConnectionSlot),
+        (want, state): (&Want, &SharedState),
+    ) -> Result<Backend, BackendError> {
+        let account = snapshot.users.get(want.account.row.username.as_bytes());
+        let mut slot = Some(slot);
+        let mut tries = passwords(account, want).into_iter().peekable();
+        while let Some((number, secret)) = tries.next() {
+            let as_this = Want { secret, ..want.clone() };
+            let limit = snapshot.variables.connect_timeout_server;
+            match connect(Arc::clone(&server), slot.take(), &as_this, state, limit).await {
+                Err(BackendError::Server(error)) if is_denied(&error) && tries.peek().is_some() => {
+                    slot = ConnectionSlot::take(&server, &hostgroup.demand, &self.pokes);
+                    if slot.is_none() {
+                        return Err(BackendError::Server(error));
+                    }
+                }
+                Ok(backend) => {
+                    if let (Some(account), Some(number)) = (account, number) {
+                        account.passwords.note(PasswordSide::Server, number);
+                    }
+                    return Ok(backend);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Err(BackendError::Closed)
+    }
+
     /// Counts a failed server among the errors.
     fn count_error(&self, server: &Arc<Server>, (want, state): (&Want, &SharedState), error: &BackendError) {
         let errno = match error {
@@ -178,6 +214,20 @@ impl Pool {
         let key = ErrorKey { username, schemaname, ..ErrorKey::of(server, errno) };
         self.errors.borrow_mut().add(key, text.as_bytes(), self.epoch.elapsed().as_secs());
     }
+}
+
+/// What to log in with, in this order, with the number of the account's password.
+fn passwords(account: Option<&Arc<Account>>, want: &Want) -> Vec<(Option<usize>, Secret)> {
+    let of_account = account.into_iter().flat_map(|account| account.credentials.iter().enumerate());
+    let mut all: Vec<_> = of_account.filter_map(|(number, it)| Some((Some(number), it.secret()?))).collect();
+    if !all.iter().any(|(_, secret)| *secret == want.secret) {
+        all.push((None, want.secret.clone()));
+    }
+    all
+}
+
+fn is_denied(error: &ServerError) -> bool {
+    error.code == Errno::ACCESS_DENIED_ERROR.number
 }
 
 /// Asks a server that was lost, or that refused a write, whether it is writable. It may have come back in a different

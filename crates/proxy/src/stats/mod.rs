@@ -17,10 +17,10 @@ mod route;
 pub use crate::figures::{
     ClientLine, CommandClass, CommandLine, Commands, Counters, DigestKey, DigestLine, DigestTable, Doing,
     DryRunChange, DryRunLine, DryRunTable, Durations, ErrorFigures, ErrorKey, ErrorLine, ErrorTable,
-    Execution, ExplainedRoute, Figures, FreeConnection, HostgroupLine, MemoryFigures, NOT_COUNTED, PinLine,
-    PreparedLine, ProcessBackend, ProcessLine, RouteDryRun, RouteError, RouteHint, RouteOutcome,
-    RouteQuestion, RouteRule, RouteServer, Row, RowFigures, RuleLine, RuleSets, Running, SHOWN_TEXT,
-    ServerFailure, ServerGtids, ServerLine, ServerTiming, Take, Tally, UserLine, WaitingLine,
+    Execution, ExplainedRoute, Figures, FreeConnection, HostgroupLine, MemoryFigures, NOT_COUNTED,
+    PasswordLine, PinLine, PreparedLine, ProcessBackend, ProcessLine, RouteDryRun, RouteError, RouteHint,
+    RouteOutcome, RouteQuestion, RouteRule, RouteServer, Row, RowFigures, RuleLine, RuleSets, Running,
+    SHOWN_TEXT, ServerFailure, ServerGtids, ServerLine, ServerTiming, Take, Tally, UserLine, WaitingLine,
 };
 pub use forecast::{Fate, Forecast, forecast};
 pub use heap::{Trimmer, bound_what_is_kept};

@@ -17,9 +17,9 @@ use super::merge::{
 };
 use super::{
     ClientLine, CommandLine, Counters, DigestLine, ErrorFigures, ErrorKey, ErrorLine, ExplainedRoute,
-    FreeConnection, HostgroupLine, MemoryFigures, PinLine, PreparedLine, ProcessLine, RouteError,
-    RouteQuestion, RuleLine, ServerFailure, ServerGtids, ServerLine, ServerTiming, Take, Tally, UserLine,
-    memory, route,
+    FreeConnection, HostgroupLine, MemoryFigures, PasswordLine, PinLine, PreparedLine, ProcessLine,
+    RouteError, RouteQuestion, RuleLine, ServerFailure, ServerGtids, ServerLine, ServerTiming, Take, Tally,
+    UserLine, memory, route,
 };
 use crate::event_loop::{Event, Task, Workers};
 use crate::hostgroup::Server;
@@ -28,7 +28,7 @@ use crate::prepared;
 use crate::route::digest_options;
 use crate::rt::{Instant, oneshot};
 use crate::rules::Activity;
-use crate::snapshot::{Account, HostgroupId, ServerStatus, Snapshot};
+use crate::snapshot::{Account, HostgroupId, PasswordSide, ServerStatus, Snapshot};
 use crate::worker::{ClientHost, Handle, KillAnswer, Peers, Worker};
 
 /// Requests figures from the workers, from any thread. Its futures need no particular runtime; [`wait`] runs them on a
@@ -289,6 +289,22 @@ impl Observer {
             max_connections: account.row.max_connections,
         };
         let mut lines: Vec<UserLine> = snapshot.users.values().map(line).collect();
+        lines.sort_by(|one, two| one.username.cmp(&two.username));
+        lines
+    }
+
+    /// `stats_narrows_passwords`: every account of the configuration in force, by name.
+    pub async fn passwords(&self) -> Vec<PasswordLine> {
+        let Some(snapshot) = self.snapshot().await else { return Vec::new() };
+        let line = |account: &Arc<Account>| {
+            let of = |side| [0, 1].map(|number| account.passwords.read(side, number));
+            PasswordLine {
+                username: account.row.username.clone(),
+                clients: of(PasswordSide::Client),
+                servers: of(PasswordSide::Server),
+            }
+        };
+        let mut lines: Vec<PasswordLine> = snapshot.users.values().map(line).collect();
         lines.sort_by(|one, two| one.username.cmp(&two.username));
         lines
     }

@@ -99,7 +99,7 @@ pub struct Verification {
 
 /// The result of a [`Verification`].
 #[derive(Debug)]
-pub struct Verified(Option<Secret>);
+pub struct Verified(Option<(usize, Secret)>);
 
 /// Why a login is refused. For the log; the client gets the same error in the first two cases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -148,6 +148,7 @@ pub struct ClientExchange {
     account: Account,
     state: State,
     using_password: bool,
+    shown: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -175,6 +176,7 @@ impl ClientExchange {
             account,
             state: State::Ended,
             using_password: !is_empty_response(answer),
+            shown: 0,
         };
         let named = match (challenge.can_switch, plugin) {
             (false, _) => Plugin::NativePassword,
@@ -232,11 +234,16 @@ impl ClientExchange {
     }
 
     /// Takes the result of a [`ClientStep::Verify`].
-    pub fn verified(&mut self, Verified(secret): Verified) -> ClientStep {
+    pub fn verified(&mut self, Verified(found): Verified) -> ClientStep {
         match std::mem::replace(&mut self.state, State::Ended) {
-            State::Verifying => self.settle(secret, None),
+            State::Verifying => self.settle(found, None),
             _ => ClientStep::Reject(Rejection::OutOfOrder),
         }
+    }
+
+    /// Which of the account's passwords an accepted client has shown, counted from 0.
+    pub fn shown(&self) -> usize {
+        self.shown
     }
 
     /// Whether the client's last answer was more than that of an empty password: `using password: YES` of error 1045.
@@ -269,18 +276,18 @@ impl ClientExchange {
     fn verify(&mut self, plugin: Plugin, answer: &[u8]) -> ClientStep {
         let mut found = None;
         let mut needs_password = false;
-        for credential in self.account.credentials.iter() {
+        for (index, credential) in self.account.credentials.iter().enumerate() {
             match credential.verify(plugin, &self.nonce, answer) {
-                PasswordCheck::Right(secret) => found = Some(secret),
+                PasswordCheck::Right(secret) => found = Some((index, secret)),
                 PasswordCheck::Wrong => {}
                 PasswordCheck::NeedsPassword => needs_password = true,
             }
         }
         match found {
-            Some(secret) => {
+            Some(found) => {
                 // An empty password is verified at once; the client does not wait for another packet.
                 let told = plugin == Plugin::CachingSha2Password && !is_empty_response(answer);
-                self.settle(Some(secret), told.then(|| more_data(FAST_OK)))
+                self.settle(Some(found), told.then(|| more_data(FAST_OK)))
             }
             None if plugin == Plugin::ClearPassword => self.verify_password(answer),
             None if !needs_password || is_empty_response(answer) => self.settle(None, None),
@@ -304,9 +311,12 @@ impl ClientExchange {
         self.settle(self.account.verify_password(password), None)
     }
 
-    fn settle(&self, secret: Option<Secret>, before_ok: Option<Vec<u8>>) -> ClientStep {
-        match secret {
-            Some(secret) if self.account.exists => ClientStep::Accept { before_ok, secret },
+    fn settle(&mut self, found: Option<(usize, Secret)>, before_ok: Option<Vec<u8>>) -> ClientStep {
+        match found {
+            Some((index, secret)) if self.account.exists => {
+                self.shown = index;
+                ClientStep::Accept { before_ok, secret }
+            }
             _ => ClientStep::Reject(Rejection::WrongPassword),
         }
     }
@@ -329,6 +339,11 @@ impl Credential {
     /// How it is stored.
     pub fn stored(&self) -> &Stored {
         &self.stored
+    }
+
+    /// What logs in to servers with it, if the password is known.
+    pub fn secret(&self) -> Option<Secret> {
+        self.known().cloned().map(Secret::Clear)
     }
 
     /// The password in clear text, if it is known.
@@ -442,16 +457,16 @@ impl Account {
         self.credentials.iter().any(|credential| matches!(credential.stored, Stored::CachingSha2(_)))
     }
 
-    /// What `password` can be used for, if it is one of the account's.
-    fn verify_password(&self, password: &[u8]) -> Option<Secret> {
+    /// Which of the account's passwords `password` is, and what it can be used for.
+    fn verify_password(&self, password: &[u8]) -> Option<(usize, Secret)> {
         let mut found = None;
-        for credential in self.credentials.iter() {
+        for (index, credential) in self.credentials.iter().enumerate() {
             // All are tried, so that the time taken does not reveal which one it was.
             if credential.verify_password(password) {
-                found = Some(credential);
+                found = Some((index, credential));
             }
         }
-        found.filter(|_| self.exists).map(|credential| credential.learn(password))
+        found.filter(|_| self.exists).map(|(index, credential)| (index, credential.learn(password)))
     }
 
     /// Whether this is one of the account's passwords. It may take as long as a [`Verification`].

@@ -1,6 +1,7 @@
 //! The rows that are in one of two layers only, and what is different in them.
 
 use super::viewer::{ListedRow, Listing};
+use crate::variables::VARIABLES;
 
 /// A table whose layers are compared.
 pub struct Compared {
@@ -78,7 +79,8 @@ fn outputs(columns: &str) -> String {
         "password" => format!("'{HIDDEN}' AS password"),
         "attributes" => format!("{OPEN_ATTRIBUTES} AS attributes"),
         "variable_value" => {
-            format!("CASE WHEN {SECRET} THEN '{HIDDEN}' ELSE SUBSTR(variable_value, 1, 1000) END AS value")
+            let is_secret = is_secret();
+            format!("CASE WHEN {is_secret} THEN '{HIDDEN}' ELSE SUBSTR(variable_value, 1, 1000) END AS value")
         }
         column => format!("SUBSTR(COALESCE({column}, 'NULL'), 1, 1000) AS {column}"),
     };
@@ -157,11 +159,15 @@ const KEYS: usize = 2;
 const MOST_ROWS: usize = 200;
 
 /// Whether a variable has a secret.
-const SECRET: &str = "(variable_name LIKE '%password%' OR variable_name LIKE '%credentials%')";
+fn is_secret() -> String {
+    let names = VARIABLES.iter().filter(|variable| variable.is_secret()).map(|it| format!("'{}'", it.name));
+    format!("variable_name IN ({})", names.collect::<Vec<_>>().join(", "))
+}
 
 /// A password as the runtime shows it: what is no hash yet becomes one.
 const HASHED: &str = "CASE WHEN COALESCE(password, '') = '' THEN '' WHEN password GLOB '[*]*' AND LENGTH(password) = 41 \
-    OR password GLOB '$A$*' THEN password ELSE MYSQL_NATIVE_PASSWORD(password) END";
+    OR password GLOB '$A$*' OR password GLOB 'env:*' OR password GLOB 'file:*' OR password GLOB 'exec:*' THEN password \
+    ELSE MYSQL_NATIVE_PASSWORD(CASE WHEN password GLOB 'plain:*' THEN SUBSTR(password, 7) ELSE password END) END";
 
 /// The attributes of a row without the second password of an account.
 const OPEN_ATTRIBUTES: &str =
@@ -201,9 +207,9 @@ mod tests {
             database.execute_batch(&format!("CREATE TABLE {table} (variable_name, variable_value)")).unwrap();
         }
         let rows = "INSERT INTO main.global_variables VALUES ('mysql-same', '1'), ('mysql-other', '1'), \
-            ('mysql-a_password', 'secret'), ('mysql-b_password', 'secret'), ('admin-x', '1'); \
+            ('mysql-monitor_password', 'secret'), ('mysql-switchover_replication_password', 'secret'), ('admin-x', '1'); \
             INSERT INTO main.runtime_global_variables VALUES ('mysql-same', '1'), ('mysql-other', '2'), \
-            ('mysql-b_password', 'secrets')";
+            ('mysql-switchover_replication_password', 'secrets')";
         database.execute_batch(rows).unwrap();
         let found = pairs(&asked(&database, &VARIABLES, Other::Runtime));
         let told: Vec<[&str; 4]> = found
@@ -213,9 +219,14 @@ mod tests {
         assert_eq!(
             told,
             [
-                ["mysql-a_password", "all", "value=(not shown)", "no such row"],
-                ["mysql-b_password", "a secret, or the end of a long text", "(not shown)", "(not shown)"],
+                ["mysql-monitor_password", "all", "value=(not shown)", "no such row"],
                 ["mysql-other", "value", "1", "2"],
+                [
+                    "mysql-switchover_replication_password",
+                    "a secret, or the end of a long text",
+                    "(not shown)",
+                    "(not shown)"
+                ],
             ]
         );
         assert_eq!(pairs(&asked(&database, &VARIABLES, Other::Disk)).len(), 4);

@@ -1,0 +1,138 @@
+//! Passwords that are kept elsewhere: where a configuration has `env:NAME`, `file:/path` or `exec:/program arguments`,
+//! what runs has the value that is found there.
+//!
+//! The store, its files and everything that it shows have the reference. Values are looked up when a configuration is put
+//! into force ([`Secrets::fetch`]), and again when their files change ([`watch`]). They are in memory only.
+
+mod places;
+mod read;
+mod reference;
+mod watch;
+
+use std::collections::HashMap;
+
+use narrows_proxy::snapshot::UserRow;
+use zeroize::Zeroizing;
+
+pub use places::{SecretPlace, in_force, in_users, in_variables};
+pub use read::{MOST_BYTES, TIME_LIMIT, read};
+pub use reference::{is_reference, literal};
+pub use watch::{Followed, Renewal, SecretWatch};
+
+use crate::variables::Values;
+
+/// The values of references.
+#[derive(Default)]
+pub struct Secrets {
+    known: HashMap<String, Zeroizing<String>>,
+}
+
+impl Secrets {
+    /// Looks up all passwords of a configuration, and gives accounts theirs. What cannot be looked up is logged and prevents
+    /// nothing else: others can log in.
+    pub fn at_a_start(users: &mut [UserRow], values: &Values) -> Secrets {
+        const MOST_LOGGED: usize = 50;
+        let mut secrets = Secrets::default();
+        let faults = secrets.fetch(&in_force(users, values));
+        for fault in faults.iter().take(MOST_LOGGED) {
+            tracing::error!("{fault}: no login with it succeeds until it can be looked up");
+        }
+        if let Some(more @ 1..) = faults.len().checked_sub(MOST_LOGGED) {
+            tracing::error!(more, "there are more passwords that cannot be looked up");
+        }
+        secrets.resolve(users);
+        secrets
+    }
+
+    /// Looks up the references among these texts. Returns a sentence for each one that cannot be: it names the place and
+    /// the reason, and no value. A value that was known before stays known.
+    pub fn fetch(&mut self, places: &[SecretPlace]) -> Vec<String> {
+        let mut wanted: Vec<&str> = places.iter().map(|place| place.text.as_str()).collect();
+        wanted.retain(|text| is_reference(text));
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut faults: HashMap<&str, String> = HashMap::new();
+        for (text, found) in wanted.iter().zip(read::all(&wanted)) {
+            match found {
+                Ok(value) => drop(self.known.insert((*text).to_owned(), value)),
+                Err(reason) => drop(faults.insert(text, reason)),
+            }
+        }
+        let of_place = |place: &SecretPlace| {
+            let reason = faults.get(place.text.as_str())?;
+            Some(format!("{}: {reason}", place.name))
+        };
+        places.iter().filter_map(of_place).collect()
+    }
+
+    /// Takes a value over; returns whether it is another one than before.
+    pub fn put(&mut self, reference: &str, value: Zeroizing<String>) -> bool {
+        let is_other = self.known.get(reference) != Some(&value);
+        self.known.insert(reference.to_owned(), value);
+        is_other
+    }
+
+    /// The value of a text: of a reference, what was found, and of any other text, itself. `None` for a reference whose
+    /// value is not known.
+    pub fn value<'a>(&'a self, text: &'a str) -> Option<&'a str> {
+        match literal(text) {
+            Some(literal) => Some(literal),
+            None => self.known.get(text).map(|value| value.as_str()),
+        }
+    }
+
+    /// Gives accounts their passwords. An account whose password is not known is not active: nobody can log in to it.
+    pub fn resolve(&self, users: &mut [UserRow]) {
+        for user in users {
+            match self.value(&user.password).map(str::to_owned) {
+                Some(password) => user.password = password,
+                None => {
+                    user.password = String::new();
+                    user.active = false;
+                }
+            }
+            if let Some(attributes) = self.resolved_attributes(&user.attributes) {
+                user.attributes = attributes;
+            }
+        }
+    }
+
+    /// The attributes of an account with the value of its second password, without it if that is not known; `None` if
+    /// they stay as they are.
+    fn resolved_attributes(&self, attributes: &str) -> Option<String> {
+        let mut json: serde_json::Value = serde_json::from_str(attributes).ok()?;
+        let object = json.as_object_mut()?;
+        let text = object.get(ADDITIONAL_PASSWORD)?.as_str()?;
+        match self.value(text) {
+            Some(value) if value == text => return None,
+            Some(value) => {
+                let value = value.into();
+                object.insert(ADDITIONAL_PASSWORD.to_owned(), value);
+            }
+            None => drop(object.remove(ADDITIONAL_PASSWORD)),
+        }
+        Some(json.to_string())
+    }
+
+    /// Forgets the values of all references but these.
+    pub fn keep(&mut self, places: &[SecretPlace]) {
+        self.known.retain(|reference, _| places.iter().any(|place| place.text == *reference));
+    }
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secrets(..)")
+    }
+}
+
+/// Why a password cannot be looked up, as far as that is known without running a program; `None`: no reason is known.
+pub fn obstacle(place: &SecretPlace) -> Option<String> {
+    read::obstacle(&place.text)
+}
+
+/// The key of `mysql_users.attributes` with the second password.
+const ADDITIONAL_PASSWORD: &str = "additional_password";
+
+#[cfg(test)]
+mod tests;
