@@ -32,8 +32,6 @@ errors! {
     HANDSHAKE_ERROR = 1043 b"08S01";
     /// Wrong user name or password.
     ACCESS_DENIED_ERROR = 1045 b"28000";
-    /// The account is locked for a time, because of wrong passwords.
-    ACCOUNT_BLOCKED_BY_PASSWORD_LOCK = 3955 b"HY000";
     /// The command is not known.
     UNKNOWN_COM_ERROR = 1047 b"08S01";
     /// Narrows is shutting down.
@@ -66,6 +64,8 @@ errors! {
     MALFORMED_PACKET = 1835 b"HY000";
     /// The backend connection was lost during the answer.
     SERVER_LOST = 2013 b"HY000";
+    /// The account is locked for a time, because of wrong passwords.
+    ACCOUNT_BLOCKED_BY_PASSWORD_LOCK = 3955 b"HY000";
     /// No server of the hostgroup became available in time.
     NO_SERVER_IN_TIME = 9001 b"HY000";
     /// The admin interface does not have the command.
