@@ -44,6 +44,7 @@ mod model;
 mod monitor;
 mod operators;
 mod panics;
+mod passthrough;
 mod ping;
 mod preference;
 mod prepared;

@@ -4,6 +4,7 @@
 //! no admin table.
 
 pub mod audit;
+pub mod auth_query;
 pub mod backend;
 pub mod buffer;
 pub mod cache;
@@ -20,6 +21,7 @@ pub mod log_target;
 pub mod mirror;
 pub mod outbox;
 pub mod packets;
+pub mod passthrough;
 pub mod pin_reason;
 pub mod pool;
 pub mod prepared;

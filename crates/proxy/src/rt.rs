@@ -17,7 +17,7 @@ use tokio::runtime::LocalOptions;
 pub use instant::Instant;
 pub use tokio::select;
 pub use tokio::sync::mpsc::{UnboundedReceiver as MailboxReceiver, UnboundedSender as MailboxSender};
-pub use tokio::sync::{Notify, Semaphore, oneshot};
+pub use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 pub use tokio::task::{JoinHandle, spawn_local};
 pub use tokio::time::{sleep, timeout};
 

@@ -1,18 +1,20 @@
 //! The configuration of the data plane: plain rows as operators write them, and the immutable [`Snapshot`], which is
 //! compiled from them once and then only read.
 
+mod account;
 mod attributes;
 mod login;
+mod passthrough;
 mod passwords;
+mod template_rows;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-use narrows_wire::auth::client_side::{Credential, Form, Stored};
+use narrows_wire::auth::client_side::Form;
 
 use crate::hostgroup::{Alarm, Demand, Hostgroup, HostgroupSettings, Names, Server, ServerFigures};
 use crate::rt::{Instant, nanoseconds};
@@ -26,9 +28,17 @@ pub use crate::rows::{
     UnshunAlgorithm, UserRow, Variables,
 };
 pub use crate::rules::RuleRow;
+pub use account::Account;
+use account::compile_users;
 pub use attributes::{HOSTGROUP_KEYS, JsonKey, RULE_KEYS, SERVERS_DEFAULTS_KEYS, Split, USER_KEYS, flaws};
 pub use login::{Lockout, LoginAttributes};
+use passthrough::forms;
+pub(crate) use passthrough::like_expression;
+pub use passthrough::{
+    AuthQuery, LONGEST_NAME, PassThroughUsers, Templates, Whose, finds_accounts, lets_unknown_users_in,
+};
 pub use passwords::{PasswordSide, PasswordUse};
+pub use template_rows::is_template;
 
 /// What the operator configured, row by row; the input of [`Snapshot`].
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -107,6 +117,12 @@ pub struct Snapshot {
     pub variables: Variables,
     /// Active users, by name.
     pub users: HashMap<Vec<u8>, Arc<Account>>,
+    /// For whom servers are asked, if that is on.
+    pub passthrough: Option<Arc<PassThroughUsers>>,
+    /// The settings of accounts that are found.
+    templates: Arc<Templates>,
+    /// What finds accounts, if there is anything.
+    pub auth_query: Option<Arc<AuthQuery>>,
     /// Hostgroups that have servers, had some, or will have some.
     pub hostgroups: BTreeMap<HostgroupId, Arc<Hostgroup>>,
     /// The query rules.
@@ -151,27 +167,6 @@ impl InForce {
     pub fn replace(&self, snapshot: Arc<Snapshot>) {
         self.0.replace(Rc::new(snapshot));
     }
-}
-
-/// A user, ready for logins.
-#[derive(Debug)]
-pub struct Account {
-    /// The row of the user.
-    pub row: UserRow,
-    /// The passwords, any of which is accepted; what logins reveal about them outlives snapshots.
-    pub credentials: Arc<[Credential]>,
-    /// Which of the passwords are used; outlives snapshots that have the same ones.
-    pub passwords: Arc<PasswordUse>,
-    /// The requirements for its clients besides a password.
-    pub login: LoginAttributes,
-    /// How its reads are distinguished from writes.
-    pub split: Split,
-    /// Which writes its reads must see, if its attributes say so.
-    pub causal_reads: Option<CausalReads>,
-    /// Whether its transactions are run again after their server was lost; `None`: `mysql-transaction_replay` says.
-    pub transaction_replay: Option<bool>,
-    /// The number of client connections, over all workers; outlives snapshots.
-    pub connections: Arc<AtomicU32>,
 }
 
 /// Why rows cannot be compiled.
@@ -314,12 +309,19 @@ impl Snapshot {
         let writers = rows.pairs().map(|pair| (pair.readers, pair.writers)).collect();
         let alarm = previous.map_or_else(Alarm::default, |previous| previous.alarm.clone());
         let hostgroups = compile_hostgroups(&rows, workers, &alarm, previous);
+        let passthrough = PassThroughUsers::of(&rows.variables).map(Arc::new);
+        let templates = Arc::new(Templates::compile(&rows.variables, &rows.users));
+        let auth_query = AuthQuery::of(&rows.variables).map(Arc::new);
         let users = compile_users(rows.users, previous);
         Ok(Snapshot {
-            tracks_gtids: tracks_gtids(&rows.variables, &users, &hostgroups, &rules),
+            tracks_gtids: templates.any_sees_writes()
+                || tracks_gtids(&rows.variables, &users, &hostgroups, &rules),
             variables: rows.variables,
-            password_forms: forms(&users),
+            password_forms: forms(&users, passthrough.as_deref()),
             users,
+            passthrough,
+            templates,
+            auth_query,
             hostgroups,
             rules,
             dry_run,
@@ -344,34 +346,6 @@ fn tracks_gtids(
         || users.values().any(|account| account.causal_reads.is_some_and(CausalReads::is_on))
         || hostgroups.values().any(|hostgroup| hostgroup.settings.causal_reads.is_on())
         || rules.makes_see_writes()
-}
-
-/// The active users; those in `previous` keep what is known about their passwords, and their number of clients.
-fn compile_users(rows: Vec<UserRow>, previous: Option<&Snapshot>) -> HashMap<Vec<u8>, Arc<Account>> {
-    let users = rows.into_iter().filter(|user| user.active).map(|row| {
-        let name = row.username.clone().into_bytes();
-        let known = previous.and_then(|previous| previous.users.get(&name));
-        let connections = known.map(|account| Arc::clone(&account.connections)).unwrap_or_default();
-        let split = Split::parse(&row.attributes);
-        let login = LoginAttributes::parse(&row.attributes);
-        let credentials = credentials(&row.password, &login, known.map(|account| &account.credentials));
-        let same = known.filter(|account| Arc::ptr_eq(&account.credentials, &credentials));
-        let passwords = same.map(|account| Arc::clone(&account.passwords)).unwrap_or_default();
-        let transaction_replay = crate::rows::transaction_replay(&row.attributes);
-        let causal_reads = CausalReads::of_attributes(&row.attributes);
-        let account = Account {
-            credentials,
-            passwords,
-            login,
-            split,
-            causal_reads,
-            transaction_replay,
-            row,
-            connections,
-        };
-        (name, Arc::new(account))
-    });
-    users.collect()
 }
 
 /// The hostgroups with their servers, which keep what is known about them from `previous`.
@@ -463,34 +437,6 @@ fn compile_rules(
     }
     let compiled = RuleSet::compile_as(purpose, &rows.rules, &rows.fast_routing, iterations);
     compiled.map(Arc::new).map_err(|(rule_id, source)| CompileError::Rule { rule_id, source })
-}
-
-/// The passwords of an account; unchanged ones are kept, with what is known about them.
-fn credentials(
-    password: &str,
-    login: &LoginAttributes,
-    known: Option<&Arc<[Credential]>>,
-) -> Arc<[Credential]> {
-    let texts = [Some(password), login.additional_password.as_deref()];
-    let stored: Vec<Stored> =
-        texts.into_iter().flatten().map(|text| Stored::parse(text.as_bytes())).collect();
-    match known {
-        Some(known) if known.iter().map(Credential::stored).eq(&stored) => Arc::clone(known),
-        _ => stored.into_iter().map(Credential::new).collect(),
-    }
-}
-
-fn forms(users: &HashMap<Vec<u8>, Arc<Account>>) -> Vec<Form> {
-    let mut forms = Vec::new();
-    for credential in users.values().filter_map(|account| account.credentials.first()) {
-        let form = credential.stored().form();
-        if !forms.contains(&form) {
-            forms.push(form);
-        }
-    }
-    // In a fixed order, because otherwise the form that a name gets would change with the users.
-    forms.sort_by_key(|form| format!("{form:?}"));
-    forms
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ mod internal;
 mod kill;
 mod kind;
 mod leftovers;
+mod parameter;
 mod read;
 pub mod set;
 mod spooky;
@@ -46,6 +47,7 @@ pub use leftovers::{
     LockCall, TableName, created_temporary_table, dropped_tables, lock_calls, may_call, may_parse_later,
     may_rename, word_at,
 };
+pub use parameter::with_parameter;
 pub use read::is_read;
 pub use spooky::{digest_hash, seeded_hash};
 pub use statement::{Statement, classify, classify_with, parts, statements, use_schema};

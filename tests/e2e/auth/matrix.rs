@@ -14,7 +14,7 @@ use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RawClient, RealServer};
 use super::{NATIVE_HASH, PASSWORD, SHA2_HASH};
 use crate::support::start;
 
-const CLIENTS: &[(&str, &str)] = &[
+pub(crate) const CLIENTS: &[(&str, &str)] = &[
     ("mysql", "mysql 9.7"),
     ("mariadb", "mariadb"),
     ("pymysql", "PyMySQL"),
@@ -148,9 +148,12 @@ fn every_client_logs_in_or_is_refused_as_documented() {
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/logins.md");
     if std::env::var("NARROWS_WRITE_DOCS").as_deref() == Ok("1") {
-        std::fs::write(&path, &page).expect("docs can be written");
+        let written = std::fs::read_to_string(&path).unwrap_or_default();
+        let rest = written.split_once(MARKER).map_or("", |(_, rest)| rest);
+        std::fs::write(&path, format!("{page}{MARKER}{rest}")).expect("docs can be written");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
+    let written = written.split_once(MARKER).map_or("", |(own, _)| own);
     let differs = page.lines().zip(written.lines()).find(|(seen, written)| seen != written);
     assert!(
         written == page,
@@ -169,9 +172,10 @@ fn run(client: usize, proxies: &[Narrows; 2]) -> Vec<(Cell, String)> {
         }
     };
     let answers: Vec<String> = match CLIENTS[client].0 {
-        name @ ("mysql" | "mariadb") => {
-            cells.iter().map(|cell| command_line(name, cell, &address(cell))).collect()
-        }
+        name @ ("mysql" | "mariadb") => cells
+            .iter()
+            .map(|cell| command_line(name, cell, &address(cell), (&cell.user(), PASSWORD)))
+            .collect(),
         driver => {
             let input: String = cells
                 .iter()
@@ -193,7 +197,7 @@ fn run(client: usize, proxies: &[Narrows; 2]) -> Vec<(Cell, String)> {
 }
 
 /// The driver's own script; a line for each line of `input`.
-fn script(driver: &str, input: &str) -> Vec<String> {
+pub(crate) fn script(driver: &str, input: &str) -> Vec<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/drivers/logins.sh");
     let mut child = Command::new(path)
         .arg(driver)
@@ -206,7 +210,7 @@ fn script(driver: &str, input: &str) -> Vec<String> {
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
 }
 
-fn command_line(name: &str, cell: &Cell, address: &str) -> String {
+fn command_line(name: &str, cell: &Cell, address: &str, (user, password): (&str, &str)) -> String {
     let plugin = PLUGINS[cell.plugin].1;
     let root = std::env::var("NARROWS_MYSQL9").unwrap_or_else(|_| "/opt/mysql9".to_owned());
     let mut command = match name {
@@ -234,16 +238,32 @@ fn command_line(name: &str, cell: &Cell, address: &str) -> String {
         "unix" => command.arg(format!("--socket={address}")),
         _ => command.args(["--protocol=tcp", "--host=127.0.0.1"]).arg(format!("--port={address}")),
     };
-    command.arg(format!("--user={}", cell.user())).arg(format!("--default-auth={plugin}"));
+    command.arg(format!("--user={user}")).arg(format!("--default-auth={plugin}"));
     command.args(["--batch", "--skip-column-names", "--connect-timeout=60", "--execute=SELECT 'in'"]);
-    command.env("MYSQL_PWD", PASSWORD).stdin(Stdio::null());
+    command.env("MYSQL_PWD", password).stdin(Stdio::null());
     let output = command.output().unwrap_or_else(|error| panic!("{name}: {error}"));
     if output.stdout == b"in\n" {
         return "ok".to_owned();
     }
-    let text = String::from_utf8_lossy(&output.stderr);
-    text.lines().filter(|line| line.contains("ERROR")).map(str::trim).collect::<Vec<_>>().join(" ")
+    let text = String::from_utf8_lossy(&[output.stderr, output.stdout].concat()).into_owned();
+    text.lines()
+        .filter(|line| line.contains("ERROR") || line.contains("--connect-expired-password"))
+        .map(str::trim)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
+
+/// A login over TCP or TLS with `caching_sha2_password`; the answer is as of [`script`].
+pub(crate) fn command_line_over(transport: &str, name: &str, port: &str, account: (&str, &str)) -> String {
+    let at =
+        |of: &[(&str, &str)], wanted: &str| of.iter().position(|(it, _)| *it == wanted).expect("one of them");
+    let (plugin, transport) = (at(PLUGINS, "sha"), at(TRANSPORTS, transport));
+    let cell = Cell { plugin, transport, stored: 0, client: at(CLIENTS, name) };
+    command_line(name, &cell, port, account)
+}
+
+/// Where the tables of `tests/e2e/passthrough/matrix.rs` begin.
+pub(crate) const MARKER: &str = "\n## Accounts that the servers know\n";
 
 /// The table's entry for an answer.
 fn in_short(answer: &str) -> String {

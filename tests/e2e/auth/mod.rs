@@ -6,7 +6,7 @@ mod collations;
 mod compression;
 mod flood;
 mod kept_elsewhere;
-mod matrix;
+pub(crate) mod matrix;
 mod plugins;
 mod proxy_protocol;
 mod renewal;

@@ -66,7 +66,7 @@ const PROXY: Floors = &[
         "threads",
     ],
     &["figures", "snapshot", "stream"],
-    &["buffer", "cache", "route"],
+    &["auth_query", "buffer", "cache", "passthrough", "route"],
     &["packets"],
     &["backend"],
     &["pool"],

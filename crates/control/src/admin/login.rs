@@ -251,6 +251,8 @@ pub async fn authenticate(
                 Some(verified) => exchange.verified(verified),
                 None => ClientStep::Reject(Rejection::WrongPassword),
             },
+            // No account of administrators is one of servers.
+            ClientStep::AskServer(_) => exchange.asked(None),
             ClientStep::Accept { before_ok, secret: _ } => {
                 let role = role.expect("a decoy is never accepted");
                 if is_local_only(claim.user) && !stream.is_local() {

@@ -4,6 +4,7 @@ use narrows_proxy::stats::{Take, wait};
 
 use super::verb::{Call, Parts, Verb, Who};
 use crate::admin::reply::Reply;
+use crate::admin::statement::unquoted;
 use crate::runtime::{End, Process, Runtime};
 use crate::schema::Module;
 
@@ -43,6 +44,16 @@ pub const VERBS: &[Verb] = &[
         forget_hosts,
         "Forgets which client addresses have failed to log in."
     ),
+    process!(
+        "FLUSH PASSTHROUGH_AUTH_CACHE",
+        forget_passthrough,
+        "Forgets what servers have said about the passwords of all accounts."
+    ),
+    process!(
+        "FLUSH PASSTHROUGH_AUTH_CACHE FOR USER <name>",
+        forget_passthrough,
+        "Forgets what servers have said about the passwords of one account."
+    ),
     process!("FLUSH CONFIGDB", |_, _| Some(Reply::ok()), "Nothing: what is saved is written at once."),
     process!(
         "RELOAD TLS",
@@ -75,6 +86,14 @@ pub fn flush_logs(runtime: &Runtime, process: &Process) -> Reply {
 fn forget_hosts(parts: &mut Parts<'_>, _: &Call<'_>) -> Option<Reply> {
     if let Some(observer) = parts.runtime.observer() {
         observer.client_hosts(Take::Reset);
+    }
+    Some(Reply::ok())
+}
+
+fn forget_passthrough(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
+    let name = unquoted(call.word(0));
+    if let Some(observer) = parts.runtime.observer() {
+        observer.forget_passthrough(Some(&*name).filter(|name| !name.is_empty()));
     }
     Some(Reply::ok())
 }

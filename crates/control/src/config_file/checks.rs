@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 
 use narrows_proxy::rows::convert::items;
-use narrows_proxy::snapshot::{AuroraRow, HostgroupAttributesRow, ReplicationHostgroupRow};
+use narrows_proxy::snapshot::{AuroraRow, HostgroupAttributesRow, ReplicationHostgroupRow, finds_accounts};
 
 use super::finding::{LikelyMistake, Of, Scope};
 use super::hostgroups::Managed;
@@ -75,7 +75,8 @@ pub(super) fn nothing_to_serve(sections: &Sections, report: &mut Problems) {
     if sections.servers.is_empty() {
         report.add(file, Problem::NoServers);
     }
-    if !sections.users.iter().any(|placed| placed.row.active) {
+    let variables = sections.variables.for_data_plane();
+    if !(sections.users.iter().any(|placed| placed.row.active) || finds_accounts(&variables)) {
         report.add(file, Problem::NoUsers);
     }
 }

@@ -7,7 +7,7 @@ use narrows_proxy::query_log;
 use narrows_proxy::snapshot::{
     AuroraRow, ClusterRow, FastRoutingRow, FirewallRuleRow, FirewallUserRow, HOSTGROUP_KEYS,
     HostgroupAttributesRow, ReplicationHostgroupRow, Rows, RuleRow, SERVERS_DEFAULTS_KEYS, ServerRow, Split,
-    SslParamsRow, USER_KEYS, UserRow, Variables,
+    SslParamsRow, USER_KEYS, UserRow, Variables, finds_accounts,
 };
 
 use super::causal::CausalSettings;
@@ -15,6 +15,7 @@ use super::finding::{
     FIREWALL, LikelyMistake, NO_LOG, Of, SERVERS, SERVERS_ON_VARIABLES, Scope, Search, USERS, USERS_ON_ALL,
     USERS_ON_SERVERS, USERS_ON_VARIABLES, VARIABLES,
 };
+use super::passthrough::PassThroughSettings;
 use super::preference::Preferences;
 use super::rules::{self, Surroundings};
 use super::sections::Sections;
@@ -102,6 +103,9 @@ impl<'a> Together<'a> {
         self.about_aurora(&mut search);
         self.ssl_params(&mut search);
         self.accounts(&hostgroups, &mut search);
+        let passthrough =
+            PassThroughSettings { variables: &self.variables, users: &self.users, hostgroups: &hostgroups };
+        passthrough.examine(&mut search);
         // Without any server, this is reported once, and not for each account and rule.
         let hostgroups = Some(&hostgroups).filter(|_| !self.servers.is_empty());
         rules::examine(&self.rules, &self.surroundings(hostgroups, &self.ports()), &mut search);
@@ -132,7 +136,8 @@ impl<'a> Together<'a> {
         let accounts: HashSet<&str> = self.active_users().map(|(_, row)| row.username.as_str()).collect();
         Surroundings {
             hostgroups,
-            accounts: Some(accounts).filter(|accounts| !accounts.is_empty()),
+            accounts: Some(accounts)
+                .filter(|accounts| !accounts.is_empty() && !finds_accounts(&self.variables)),
             has_digests: self.variables.query_digests,
             has_sockets: self.variables.interfaces.iter().any(|interface| interface.starts_with('/')),
             ports,

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use narrows_proxy::backend::BackendError;
 use narrows_proxy::rt::{self, Instant, JoinHandle, Semaphore, spawn_local, timeout};
-use narrows_proxy::snapshot::{Rows, ServerRow, ServerStatus, UserRow};
+use narrows_proxy::snapshot::{PassThroughUsers, Rows, ServerRow, ServerStatus, UserRow, is_template};
 use narrows_proxy::state::SessionState;
 use narrows_wire::auth::client_side::Stored;
 
@@ -113,7 +113,13 @@ impl Trials {
             servers.iter().filter(|tried| tried.answers).map(|tried| tried.address.clone()).collect();
         results.extend(servers.into_iter().flat_map(|tried| tried.results));
         let mut logins = Vec::new();
+        let passthrough = PassThroughUsers::of(&self.rows.variables);
         for (index, user) in self.rows.users.iter().enumerate() {
+            if is_template(user) || passthrough.as_ref().is_some_and(|it| it.knows_no_password_of(user)) {
+                let why = "only the servers know its password (mysql-passthrough_auth_enabled)";
+                results.push(not_tried(TrialRow::User(index), account(user), why));
+                continue;
+            }
             match self.server_for(user, &answering) {
                 Ok(server) => {
                     let login = Rc::clone(&self).login(index, user.clone(), server.clone());

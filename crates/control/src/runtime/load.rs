@@ -101,6 +101,7 @@ impl Runtime {
         self.fetch_secrets(candidate)?;
         let mut rows = candidate.rows.clone();
         self.secrets.resolve(&mut rows.users);
+        self.secrets.resolve_variables(&mut rows.variables);
         let keys = self.keys_for(store, candidate, &mut warnings);
         rows.tls = keys.as_ref().map_or_else(|| self.rows.tls.clone(), |(tls, _)| tls.clone());
         let key_files = keys.map(|(_, files)| files);

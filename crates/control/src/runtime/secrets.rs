@@ -80,7 +80,9 @@ impl Runtime {
     fn put_secrets_into_force(&mut self, store: &Store, changed: &[String]) -> Vec<String> {
         let mut users = store.rows().users;
         self.secrets.resolve(&mut users);
-        let rows = Rows { users, ..self.rows.clone() };
+        let mut variables = store.rows().variables;
+        self.secrets.resolve_variables(&mut variables);
+        let rows = Rows { users, variables, ..self.rows.clone() };
         if let Err(error) = self.plane.publish(self.servers.over(&rows)) {
             // Only passwords have changed, and they are never a reason to refuse a configuration.
             tracing::error!(%error, "cannot apply passwords that have changed");

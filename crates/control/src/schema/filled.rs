@@ -1,7 +1,11 @@
 //! The columns of the statistics tables that have a row per server, session, statement and so on: each with its definition
 //! and its cell.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use narrows_proxy::auth_query::QueriedAccount;
 use narrows_proxy::client::ClientHost;
+use narrows_proxy::passthrough::FoundAccount;
 use narrows_proxy::snapshot::HostgroupId;
 use narrows_proxy::stats::{
     CommandLine, DigestLine, DryRunLine, ErrorLine, FreeConnection, PasswordLine, PreparedLine,
@@ -10,9 +14,20 @@ use narrows_proxy::stats::{
 use rusqlite::types::Value;
 use serde_json::json;
 
+use crate::calendar::date_and_time;
 use crate::scheduler::{JobFigures, LastRun};
 
 use super::cells::{Row, digest, integer, number, optional_text, text};
+
+/// The date and time so long ago.
+fn before(ago: Duration) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    date_and_time(i64::try_from(now.saturating_sub(ago).as_secs()).unwrap_or_default())
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// The definition of a table, and the function that makes a row of it.
 macro_rules! filled {
@@ -61,6 +76,24 @@ filled! {
         "client_address VARCHAR NOT NULL" => text(host.address);
         "error_count INT NOT NULL" => number(host.errors.into());
         "last_updated BIGINT NOT NULL" => number(host.last_failure.as_secs());
+    }
+    /// `stats_mysql_passthrough_auth_cache`
+    PASSTHROUGH_AUTH_CACHE, passthrough_auth_cache(account: FoundAccount) {
+        "username VARCHAR NOT NULL PRIMARY KEY" => text(account.username);
+        "learned_at VARCHAR NOT NULL" => text(before(account.found));
+        "age_s INT NOT NULL" => number(account.found.as_secs());
+        "hostgroup_probed INT NOT NULL" => integer(account.hostgroup.0);
+        "confirmed_ms INT NOT NULL" => number(millis(account.confirmed));
+        "expires_s INT" => account.expires.map_or(Value::Null, |left| number(left.as_secs()));
+        "status VARCHAR NOT NULL" => text(if account.is_refused { "refused" } else { "confirmed" });
+        "frontend_connections INT NOT NULL" => number(account.connections.0.into());
+    }
+    /// `stats_narrows_auth_query`
+    AUTH_QUERY, auth_query(account: QueriedAccount) {
+        "username VARCHAR NOT NULL PRIMARY KEY" => text(account.username);
+        "default_hostgroup INT NOT NULL" => integer(account.hostgroup.0);
+        "asked_ms INT NOT NULL" => number(millis(account.asked));
+        "frontend_connections INT NOT NULL" => number(account.connections.0.into());
     }
     /// `stats_mysql_commands_counters`
     COMMANDS_COUNTERS, commands_counters(line: CommandLine) {

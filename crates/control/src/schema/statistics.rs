@@ -51,6 +51,18 @@ pub static TABLES: &[Table] = &[
         definition: filled::ERRORS,
     },
     Table {
+        name: "stats_mysql_passthrough_auth_cache",
+        places: STATS,
+        doc: "Accounts that servers have accepted (mysql-passthrough_auth_enabled): when, and when a server was last asked.",
+        definition: filled::PASSTHROUGH_AUTH_CACHE,
+    },
+    Table {
+        name: "stats_narrows_auth_query",
+        places: STATS,
+        doc: "Accounts that mysql-auth_query has found, and how long ago it was run for each.",
+        definition: filled::AUTH_QUERY,
+    },
+    Table {
         name: "stats_mysql_free_connections",
         places: STATS,
         doc: "The idle connections to servers.",

@@ -11,7 +11,7 @@ mod watch;
 
 use std::collections::HashMap;
 
-use narrows_proxy::snapshot::UserRow;
+use narrows_proxy::snapshot::{UserRow, Variables};
 use zeroize::Zeroizing;
 
 pub use places::{SecretPlace, in_force, in_users, in_variables};
@@ -95,6 +95,12 @@ impl Secrets {
                 user.attributes = attributes;
             }
         }
+    }
+
+    /// Gives the variables of the data plane their password. One that is not known is empty.
+    pub fn resolve_variables(&self, variables: &mut Variables) {
+        let password = self.value(&variables.auth_query_password).unwrap_or_default();
+        variables.auth_query_password = password.to_owned();
     }
 
     /// The attributes of an account with the value of its second password, without it if that is not known; `None` if

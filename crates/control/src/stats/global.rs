@@ -80,6 +80,18 @@ pub fn of_narrows(observer: &Observer) -> Vec<Vec<String>> {
             vec![format!("Narrows_transaction_replays_{outcome}"), count.to_string()]
         }),
     );
+    rows.extend(
+        counters
+            .passthrough
+            .iter()
+            .map(|(outcome, count)| vec![format!("Narrows_passthrough_auth_{outcome}"), count.to_string()]),
+    );
+    rows.extend(
+        counters
+            .auth_queries
+            .iter()
+            .map(|(outcome, count)| vec![format!("Narrows_auth_query_{outcome}"), count.to_string()]),
+    );
     rows
 }
 

@@ -71,6 +71,8 @@ const TABLES: &[Table] = &[
     reset("stats_mysql_client_host_cache_reset", |observer| {
         (traffic::client_hosts(observer, RESET), not_given_back())
     }),
+    copy("stats_mysql_passthrough_auth_cache", |_, observer| traffic::passthrough(observer)),
+    copy("stats_narrows_auth_query", |_, observer| traffic::queried_accounts(observer)),
     copy("stats_mysql_gtid_executed", |_, observer| traffic::gtids_executed(observer)),
     copy("stats_mysql_processlist", sessions::processes),
     copy("stats_mysql_free_connections", |_, observer| sessions::free_connections(observer)),

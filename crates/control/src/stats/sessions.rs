@@ -19,7 +19,7 @@ pub fn processes(sources: &Sources<'_>, observer: &Observer) -> Vec<Row> {
 fn process(line: &ProcessLine, snapshot: Option<&Snapshot>, extended: &str) -> Row {
     // A session that has sent nothing yet is in its account's default hostgroup.
     let begins = || {
-        let account = snapshot?.users.get(line.username.as_bytes())?;
+        let account = snapshot?.account_or_template(line.username.as_bytes())?;
         Some(account.row.default_hostgroup)
     };
     let hostgroup = line.hostgroup.or_else(begins);

@@ -87,6 +87,16 @@ pub fn gtids_executed(observer: &Observer) -> Vec<Row> {
     wait(observer.gtids_executed()).into_iter().map(filled::gtid_executed).collect()
 }
 
+/// `stats_mysql_passthrough_auth_cache`
+pub fn passthrough(observer: &Observer) -> Vec<Row> {
+    wait(observer.passthrough()).into_iter().map(filled::passthrough_auth_cache).collect()
+}
+
+/// `stats_narrows_auth_query`
+pub fn queried_accounts(observer: &Observer) -> Vec<Row> {
+    observer.queried_accounts().into_iter().map(filled::auth_query).collect()
+}
+
 /// `stats_mysql_client_host_cache`
 pub fn client_hosts(observer: &Observer, take: Take) -> Vec<Row> {
     observer.client_hosts(take).into_iter().map(filled::client_host_cache).collect()

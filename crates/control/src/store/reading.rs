@@ -1,6 +1,6 @@
 //! Converts rows of tables to rows of the data plane, with the column declarations used for the configuration file.
 
-use narrows_proxy::snapshot::{ReplicationHostgroupRow, Rows, ServerRow, UserRow};
+use narrows_proxy::snapshot::{ReplicationHostgroupRow, Rows, ServerRow, UserRow, finds_accounts};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 
@@ -156,7 +156,9 @@ impl Read {
     /// Warns if a table without which no client can be served is empty.
     fn warn_of_nothing(&mut self, module: Module, rows: &Rows) {
         let message = match module {
-            Module::MysqlUsers if rows.users.is_empty() => Problem::NoUsers,
+            Module::MysqlUsers if rows.users.is_empty() && !finds_accounts(&rows.variables) => {
+                Problem::NoUsers
+            }
             Module::MysqlServers if rows.servers.is_empty() => Problem::NoServers,
             _ => return,
         };

@@ -305,6 +305,11 @@ impl ServerError {
         ABOUT_LOGIN.contains(&self.code)
     }
 
+    /// Whether it is about the account alone: its password, or that it is locked, expired or gone.
+    pub fn is_about_account(&self) -> bool {
+        self.is_about_login() && !self.is_about_schema() && !matches!(self.code, 1044 | 1226)
+    }
+
     /// Whether it is about the schema, which only the client named.
     fn is_about_schema(&self) -> bool {
         // Also: a wrong name (ER_WRONG_DB_NAME), and bytes that are no text (ER_INVALID_CHARACTER_STRING).

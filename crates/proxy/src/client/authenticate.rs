@@ -4,12 +4,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use narrows_wire::auth::client_side::{Account as Claim, Challenge, ClientExchange, ClientStep, Rejection};
+use narrows_wire::Errno;
+use narrows_wire::auth::client_side::{Challenge, ClientExchange, ClientStep, Rejection};
 use narrows_wire::auth::{Channel, Nonce, Plugin, Secret};
 use narrows_wire::frame::put_packet;
-use narrows_wire::handshake::ConnectAttributes;
-use narrows_wire::{Capabilities, Errno};
 
+use super::claim::{LoginClaim, Refusal, yes_or_no};
+use super::identity::Identity;
 use super::{LoginError, refuse, schema, send_ok};
 use crate::backend::Want;
 use crate::buffer::Buffer;
@@ -20,15 +21,6 @@ use crate::state::{SessionState, SharedState};
 use crate::stream::{Stream, Transport};
 use crate::tls::KeyPair;
 use crate::worker::Worker;
-
-/// The identity that a client claims, and its proof.
-pub(crate) struct LoginClaim<'a> {
-    pub(crate) user: &'a [u8],
-    pub(crate) plugin: Option<&'a [u8]>,
-    pub(crate) answer: &'a [u8],
-    pub(crate) can_switch: bool,
-    pub(crate) host: &'a str,
-}
 
 /// A client connection counted towards its user's `max_connections`; released when dropped.
 pub struct AccountPlace {
@@ -43,7 +35,7 @@ pub struct AccountPlace {
 /// # Errors
 /// If the client is refused; it has been sent the error.
 pub(super) async fn authenticate(
-    worker: &Worker,
+    worker: &Rc<Worker>,
     snapshot: &Snapshot,
     stream: &Stream,
     input: &mut Buffer,
@@ -51,59 +43,79 @@ pub(super) async fn authenticate(
     mut sequence: u8,
     claim: LoginClaim<'_>,
 ) -> Result<(AccountPlace, Secret, u8), LoginError> {
-    let account = snapshot.users.get(claim.user);
-    if let Some((errno, text)) = account.and_then(|account| locked_out(worker, account, &claim)) {
-        return refuse(stream, sequence, errno, text).await;
-    }
-    let claimed = match account {
-        Some(account) => Claim::known(Arc::clone(&account.credentials)),
-        None => Claim::decoy(claim.user, &snapshot.password_forms, &worker.peers.decoy_key),
+    let began = Instant::now();
+    let identity = Identity::of(worker, snapshot, &claim).await;
+    let mut identity = match identity.and_then(|identity| not_locked_out(worker, identity, &claim)) {
+        Ok(identity) => identity,
+        Err((errno, text)) => return refuse(stream, sequence, errno, text).await,
     };
-    let challenge = challenge(snapshot, stream, nonce, &claim);
+    let claimed = identity.as_claimed(worker, snapshot, claim.user);
+    let is_at_servers = claimed.is_at_servers();
+    let challenge = challenge(snapshot, stream, nonce, &claim, is_at_servers);
     let (mut exchange, mut step) = ClientExchange::start(&challenge, claimed, claim.plugin, claim.answer);
     loop {
         step = match step {
             ClientStep::Send(question) => ask(stream, input, &mut sequence, &question, &mut exchange).await?,
-            ClientStep::Decrypt(cipher) => {
-                let tls = snapshot.tls.clone();
-                let decrypt = move || tls.key_pair.as_ref().and_then(|pair| pair.decrypt(&cipher));
-                match costly(worker, snapshot, decrypt).await {
-                    Some(password) => exchange.decrypted(password),
+            slow @ (ClientStep::Decrypt(_) | ClientStep::Verify(_)) => {
+                match work(worker, snapshot, &mut exchange, slow).await {
+                    Some(step) => step,
                     None => return too_many_logins(stream, sequence).await,
                 }
             }
-            ClientStep::Verify(verification) => {
-                match costly(worker, snapshot, move || verification.run()).await {
-                    Some(verified) => exchange.verified(verified),
-                    None => return too_many_logins(stream, sequence).await,
-                }
+            ClientStep::AskServer(password) => {
+                exchange.asked(identity.assumed(worker, Secret::Clear(password)).await)
             }
             ClientStep::Accept { before_ok, secret } => {
-                let account = account.expect("a decoy is never accepted");
-                if account.login.lockout.is_some() {
-                    worker.peers.lockouts.succeeded(&account.row.username, claim.host);
-                }
-                let place = match admit(account, stream, &claim, exchange.using_password()) {
+                let account = identity.admitted(&secret, &claim).await;
+                let admit = |account| admit(worker, &account, stream, &claim, exchange.using_password());
+                let place = match account.and_then(admit) {
                     Ok(place) => place,
-                    Err((errno, text)) => return refuse(stream, sequence, errno, text).await,
+                    Err((errno, text)) => {
+                        if is_at_servers && errno == Errno::ACCESS_DENIED_ERROR {
+                            identity.settings().iter().for_each(|it| count_failure(worker, it, &claim));
+                        }
+                        return refuse(stream, sequence, errno, text).await;
+                    }
                 };
-                account.passwords.note(PasswordSide::Client, exchange.shown());
+                place.account.passwords.note(PasswordSide::Client, exchange.shown());
                 if let Some(payload) = before_ok {
                     send(stream, &mut sequence, &payload).await?;
                 }
                 return Ok((place, secret, sequence));
             }
-            ClientStep::Reject(Rejection::CannotSwitch) => {
-                let text = "Client does not support authentication protocol requested by server; \
-                            consider upgrading MySQL client";
-                return refuse(stream, sequence, Errno::NOT_SUPPORTED_AUTH_MODE, text.to_owned()).await;
-            }
-            ClientStep::Reject(_) => {
-                account.iter().for_each(|account| count_failure(worker, account, &claim));
-                let text = claim.denied(exchange.using_password());
-                return refuse(stream, sequence, Errno::ACCESS_DENIED_ERROR, text).await;
+            ClientStep::Reject(rejection) => {
+                let renewed = Identity::renewed(worker, snapshot, &claim, (rejection, began)).await;
+                let Some(renewed) = renewed else {
+                    let (errno, text) = rejected(rejection, &claim, exchange.using_password(), is_at_servers);
+                    identity.settings().iter().for_each(|account| count_failure(worker, account, &claim));
+                    return refuse(stream, sequence, errno, text).await;
+                };
+                identity = renewed;
+                exchange.again(identity.as_claimed(worker, snapshot, claim.user))
             }
         }
+    }
+}
+
+/// The error of a login that is rejected.
+fn rejected(
+    rejection: Rejection,
+    claim: &LoginClaim<'_>,
+    using_password: bool,
+    is_at_servers: bool,
+) -> Refusal {
+    let denied = claim.denied(using_password);
+    match rejection {
+        Rejection::CannotSwitch => {
+            let text = "Client does not support authentication protocol requested by server; \
+                        consider upgrading MySQL client";
+            (Errno::NOT_SUPPORTED_AUTH_MODE, text.to_owned())
+        }
+        Rejection::NeedsSecureChannel if is_at_servers => {
+            let text = format!("{denied}. TLS is required (mysql-passthrough_auth_require_tls)");
+            (Errno::ACCESS_DENIED_ERROR, text)
+        }
+        _ => (Errno::ACCESS_DENIED_ERROR, denied),
     }
 }
 
@@ -112,7 +124,10 @@ fn challenge<'a>(
     stream: &Stream,
     nonce: &'a Nonce,
     claim: &LoginClaim<'_>,
+    is_at_servers: bool,
 ) -> Challenge<'a> {
+    let needs_tls = is_at_servers && snapshot.variables.passthrough_auth_require_tls;
+    let key_pair = snapshot.tls.key_pair.as_ref().filter(|_| !needs_tls);
     Challenge {
         nonce,
         announced: Plugin::from_name(snapshot.variables.default_authentication_plugin.as_bytes()),
@@ -122,7 +137,7 @@ fn challenge<'a>(
             Transport::Unix => Channel::Unix,
         },
         can_switch: claim.can_switch,
-        public_key: snapshot.tls.key_pair.as_ref().map(KeyPair::public_pem),
+        public_key: key_pair.map(KeyPair::public_pem),
     }
 }
 
@@ -147,6 +162,27 @@ async fn ask(
     Ok(step)
 }
 
+/// The step after one that takes long. `None` if no thread is free for it in time.
+async fn work(
+    worker: &Worker,
+    snapshot: &Snapshot,
+    exchange: &mut ClientExchange,
+    step: ClientStep,
+) -> Option<ClientStep> {
+    match step {
+        ClientStep::Decrypt(cipher) => {
+            let tls = snapshot.tls.clone();
+            let decrypt = move || tls.key_pair.as_ref().and_then(|pair| pair.decrypt(&cipher));
+            costly(worker, snapshot, decrypt).await.map(|password| exchange.decrypted(password))
+        }
+        ClientStep::Verify(verification) => {
+            let verify = move || verification.run();
+            costly(worker, snapshot, verify).await.map(|verified| exchange.verified(verified))
+        }
+        step => Some(step),
+    }
+}
+
 /// Does slow work on a separate kind of thread. `None` if no thread is free within half the time limit of a login, so
 /// that the client still receives the reason.
 async fn costly<T: Send + 'static>(
@@ -163,11 +199,21 @@ async fn too_many_logins<T>(stream: &Stream, sequence: u8) -> Result<T, LoginErr
     refuse(stream, sequence, Errno::CON_COUNT_ERROR, text).await
 }
 
+/// The same identity, if its client may try; not because of earlier wrong passwords.
+fn not_locked_out<'a>(
+    worker: &Worker,
+    identity: Identity<'a>,
+    claim: &LoginClaim<'_>,
+) -> Result<Identity<'a>, Refusal> {
+    let refusal = identity.settings().and_then(|account| locked_out(worker, account, claim));
+    refusal.map_or(Ok(identity), Err)
+}
+
 /// Why a client may not even try, because of earlier wrong passwords.
-fn locked_out(worker: &Worker, account: &Account, claim: &LoginClaim<'_>) -> Option<(Errno, String)> {
+fn locked_out(worker: &Worker, account: &Account, claim: &LoginClaim<'_>) -> Option<Refusal> {
     let lockout = account.login.lockout?;
-    let left = worker.peers.lockouts.left(&account.row.username, claim.host, Instant::now())?;
-    let (user, host, attempts) = (&account.row.username, claim.host, lockout.attempts);
+    let (user, host, attempts) = (claim.name(), claim.host, lockout.attempts);
+    let left = worker.peers.lockouts.left(&user, host, Instant::now())?;
     let text = format!(
         "Access denied for user '{user}'@'{host}'. The account is blocked for this address for another {} s, after \
          {attempts} consecutive failed logins",
@@ -179,10 +225,10 @@ fn locked_out(worker: &Worker, account: &Account, claim: &LoginClaim<'_>) -> Opt
 /// Counts a wrong password.
 fn count_failure(worker: &Worker, account: &Account, claim: &LoginClaim<'_>) {
     let Some(lockout) = account.login.lockout else { return };
-    let (user, host) = (&account.row.username, claim.host);
-    if let Some(time) = worker.peers.lockouts.failed(lockout, user, host, Instant::now()) {
+    let (user, host) = (claim.name(), claim.host);
+    if let Some(time) = worker.peers.lockouts.failed(lockout, &user, host, Instant::now()) {
         tracing::warn!(
-            user,
+            user = &*user,
             client = host,
             seconds = time.as_secs(),
             "an address is locked out: too many wrong passwords"
@@ -193,15 +239,18 @@ fn count_failure(worker: &Worker, account: &Account, claim: &LoginClaim<'_>) {
 /// Checks what an account requires of a client with the right password: its address, TLS, a certificate, and that there
 /// are not too many clients.
 fn admit(
+    worker: &Worker,
     account: &Arc<Account>,
     stream: &Stream,
     claim: &LoginClaim<'_>,
     using_password: bool,
 ) -> Result<AccountPlace, (Errno, String)> {
     let denied = Errno::ACCESS_DENIED_ERROR;
+    if account.login.lockout.is_some() {
+        worker.peers.lockouts.succeeded(&account.row.username, claim.host);
+    }
     if !account.login.may_come_from(claim.host) {
-        let text = format!("{}. The account may not be used from this address", claim.denied(using_password));
-        return Err((denied, text));
+        return Err(claim.denied_from_elsewhere(using_password));
     }
     if account.row.use_ssl && stream.transport() != Transport::Tls {
         let (user, password) = (&account.row.username, yes_or_no(using_password));
@@ -224,18 +273,6 @@ fn admit(
     })
 }
 
-impl LoginClaim<'_> {
-    fn denied(&self, using_password: bool) -> String {
-        let user = String::from_utf8_lossy(self.user);
-        let password = yes_or_no(using_password);
-        format!("Access denied for user '{user}'@'{}' (using password: {password})", self.host)
-    }
-}
-
-fn yes_or_no(using_password: bool) -> &'static str {
-    if using_password { "YES" } else { "NO" }
-}
-
 async fn send(stream: &Stream, sequence: &mut u8, payload: &[u8]) -> Result<(), ReadError> {
     let mut out = Vec::with_capacity(64);
     put_packet(&mut out, sequence, payload);
@@ -251,12 +288,13 @@ pub(crate) async fn change_user(
     worker: &Rc<Worker>,
     snapshot: &Snapshot,
     (stream, input): (&Stream, &mut Buffer),
-    (nonce, capabilities): (&Nonce, Capabilities),
-    (claim, about): (LoginClaim<'_>, Arc<ConnectAttributes>),
+    nonce: &Nonce,
+    claim: LoginClaim<'_>,
     asked: Option<&[u8]>,
     state_of: impl FnOnce(&Account) -> SessionState,
 ) -> Result<(AccountPlace, Want, SharedState), String> {
     let limit = snapshot.variables.connect_timeout_client;
+    let (capabilities, about) = (claim.capabilities, Arc::clone(&claim.about));
     let exchange = authenticate(worker, snapshot, stream, input, nonce, 1, claim);
     let result = timeout(limit, exchange).await.unwrap_or(Err(LoginError::Timeout));
     let (place, secret, sequence) = result.map_err(|error| error.to_string())?;

@@ -1,7 +1,11 @@
 //! Everything before the first command: limits, greeting, login.
 
 pub mod about;
+mod ask_server;
 mod authenticate;
+mod claim;
+mod identity;
+mod look_up;
 mod schema;
 
 use std::rc::Rc;
@@ -34,7 +38,8 @@ pub use crate::rows::Networks;
 pub use crate::worker::ClientHost;
 pub use authenticate::AccountPlace;
 use authenticate::authenticate;
-pub(crate) use authenticate::{LoginClaim, change_user};
+pub(crate) use authenticate::change_user;
+pub(crate) use claim::LoginClaim;
 
 /// A client that has logged in.
 pub struct LoggedIn {
@@ -121,7 +126,9 @@ pub async fn accept(
                 tracing::debug!(client = host, port, "disconnected without a login");
                 return None;
             }
-            if !matches!(error, LoginError::Closed(_)) {
+            // That no server could be asked is not the client's fault.
+            let is_its_own = !matches!(error, LoginError::Refused(Errno::NO_SERVER_IN_TIME, _));
+            if is_its_own && !matches!(error, LoginError::Closed(_)) {
                 hosts.failed(variables, host);
             }
             worker.failed_logins.tell(|| {
@@ -191,14 +198,15 @@ async fn log_in(
         answer: &response.auth_response,
         can_switch: response.capabilities.contains(Capabilities::PLUGIN_AUTH),
         host: &who.client.0,
+        capabilities: response.capabilities.intersection(offered),
+        about: about::about(&response.attributes),
     };
+    let (capabilities, about) = (claim.capabilities, Arc::clone(&claim.about));
     let authenticated = authenticate(worker, snapshot, &stream, &mut input, &nonce, sequence, claim).await;
     // With some plugins this is the password.
     response.auth_response.zeroize();
     let (account, secret, sequence) = authenticated?;
-    let capabilities = response.capabilities.intersection(offered);
     let state = worker.shared_state(first_state(snapshot, &account.account, &response, capabilities));
-    let about = about::about(&response.attributes);
     let want = Want::new(Arc::clone(&account.account), secret, capabilities, about, snapshot);
     let is_new = restored.session.is_none();
     if is_new && let Some((errno, text)) = schema::refusal(worker, snapshot, &want, &state).await {

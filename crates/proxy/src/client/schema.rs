@@ -46,7 +46,7 @@ async fn enter(
     let ask = Ask::plain(want, state, Instant::now());
     let leased = worker.pool.lease(snapshot, want.account.row.default_hostgroup, ask).await;
     let mut backend = leased.map_err(|error| match error {
-        LeaseError::Refused(error) => Some(error),
+        LeaseError::Refused(error) | LeaseError::NoInit(error) => Some(error),
         LeaseError::Unavailable(_) => None,
     })?;
     let limit = snapshot.variables.connect_timeout_server;

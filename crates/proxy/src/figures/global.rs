@@ -14,6 +14,10 @@ macro_rules! counters {
             pub pins: BTreeMap<&'static str, u64>,
             /// Transactions whose server was lost, where they are to be run again, by what became of them.
             pub replays: BTreeMap<&'static str, u64>,
+            /// Logins whose passwords a server was to be asked about, by what became of that.
+            pub passthrough: BTreeMap<&'static str, u64>,
+            /// How often `mysql-auth_query` was run, by what became of that.
+            pub auth_queries: BTreeMap<&'static str, u64>,
             /// How often no server of a hostgroup was available in time, by the name of the cause.
             pub unavailable: BTreeMap<(i32, &'static str), u64>,
             /// How often a server of a hostgroup was chosen, where its servers are not all equal: by its zone, and of
@@ -30,6 +34,12 @@ macro_rules! counters {
                 }
                 for (outcome, count) in &other.replays {
                     *self.replays.entry(outcome).or_default() += count;
+                }
+                for (outcome, count) in &other.auth_queries {
+                    *self.auth_queries.entry(outcome).or_default() += count;
+                }
+                for (outcome, count) in &other.passthrough {
+                    *self.passthrough.entry(outcome).or_default() += count;
                 }
                 for (cause, count) in &other.unavailable {
                     *self.unavailable.entry(*cause).or_default() += count;

@@ -69,8 +69,14 @@ impl Pool {
     ) -> Result<Option<Backend>, LeaseError> {
         let scope = Scope::of(&error);
         if let Some(refusal) = refusal(server, want, &error) {
+            if matches!(&error, BackendError::Server(error) if error.is_about_account()) {
+                want.account.refuse();
+            }
             self.tell_refusal(server, want, &error);
-            return Err(LeaseError::Refused(refusal));
+            return Err(match error {
+                BackendError::InitConnect(_) => LeaseError::NoInit(refusal),
+                _ => LeaseError::Refused(refusal),
+            });
         }
         hostgroup.raise_alarm();
         group.leave_alone(server, error.to_string(), scope, variables.connect_retries_delay);

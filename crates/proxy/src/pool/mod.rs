@@ -166,6 +166,8 @@ pub enum LeaseError {
     Unavailable(String),
     /// A server refused the login; its own error is the client's.
     Refused(ServerError),
+    /// The login was accepted, and what each connection runs first was not.
+    NoInit(ServerError),
 }
 
 /// What can be had right now.

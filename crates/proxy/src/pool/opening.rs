@@ -15,7 +15,7 @@ use crate::figures::ErrorKey;
 use crate::hostgroup::{ConnectionSlot, Hostgroup, Server};
 use crate::rows::{Bond, NO_CLUSTER};
 use crate::rt::{Instant, nanoseconds};
-use crate::snapshot::{Account, CheckType, PasswordSide, Snapshot};
+use crate::snapshot::{Account, CheckType, PasswordSide, Snapshot, Whose};
 use crate::state::SharedState;
 
 /// The last account for which a connection of a hostgroup was opened: further ones are opened in advance for it.
@@ -174,7 +174,11 @@ impl Pool {
         (server, slot): (Arc<Server>, ConnectionSlot),
         (want, state): (&Want, &SharedState),
     ) -> Result<Backend, BackendError> {
-        let account = snapshot.users.get(want.account.row.username.as_bytes());
+        // Of an account whose password only servers know, the one in its row is none.
+        let account = match snapshot.whose(want.account.row.username.as_bytes()) {
+            Whose::Configured(account) => Some(account),
+            Whose::AtServers(_) | Whose::Nobody => None,
+        };
         let mut slot = Some(slot);
         let mut tries = passwords(account, want).into_iter().peekable();
         while let Some((number, secret)) = tries.next() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::{Group, LeaseError, Pool, Scope};
 use crate::hostgroup::{Crowded, Hostgroup, LagFilter, Server};
 use crate::rt::Instant;
-use crate::snapshot::{HostgroupId, ServerStatus};
+use crate::snapshot::{HostgroupId, ServerStatus, Snapshot};
 
 /// Why there was no server: of several reasons, that of the server that was closest to being available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -146,6 +146,14 @@ impl Pool {
             format!("Max connect timeout reached while reaching hostgroup {id} after {waited}ms. {limit}");
         self.reports.tell(id, UnavailableCause::Crowded, &text, now);
         LeaseError::Unavailable(text)
+    }
+
+    /// Why no server of a hostgroup can be had, in a word.
+    pub fn cause_of(&self, snapshot: &Snapshot, id: HostgroupId) -> &'static str {
+        let cause = snapshot.hostgroups.get(&id).map(|hostgroup| {
+            self.cause_of_wait((&self.group(&hostgroup.demand), hostgroup), None, Instant::now())
+        });
+        cause.unwrap_or(UnavailableCause::NoServers).name()
     }
 
     /// What who waits for a hostgroup waits for.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CausalReads, Networks, UnshunAlgorithm};
+use super::{CausalReads, HostgroupId, Networks, UnshunAlgorithm};
 
 /// A number.
 pub fn integer<T: OfInteger>(value: i64) -> T {
@@ -76,6 +76,12 @@ impl OfInteger for usize {
 impl OfInteger for bool {
     fn of_integer(value: i64) -> bool {
         value == 1
+    }
+}
+
+impl OfInteger for HostgroupId {
+    fn of_integer(value: i64) -> HostgroupId {
+        HostgroupId(value.try_into().expect(RANGE_CHECKED))
     }
 }
 

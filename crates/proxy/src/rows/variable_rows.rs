@@ -19,6 +19,16 @@ macro_rules! data_plane_variables {
                 "Where the audit log goes: file, stdout, syslog or journald. (Not in ProxySQL.)";
             aurora_replicas_instead: usize = integer(2, 0, 100), "mysql-aurora_max_lag_ms_only_read_from_replicas", Obscure,
                 "Number of replicas with sufficiently low lag from which reads with a lag limit no longer use an Aurora writer; 0: they always may.";
+            auth_query: String = text("", Form::Any), "mysql-auth_query", Useful,
+                "A statement with one `?`, the name of an account that mysql_users does not have; its rows say how its password is stored. See docs/pass-through.md; empty: none. (Not in ProxySQL.)";
+            auth_query_cache_ttl: Duration = ms(3000, 0, 86_400_000), "mysql-auth_query_cache_ttl_ms", Useful,
+                "Milliseconds after which auth_query is run again at a login of the same account; after a wrong password it is run again at once, but not more than once a second. (Not in ProxySQL.)";
+            auth_query_hostgroup: HostgroupId = integer(0, 0, 2_147_483_647), "mysql-auth_query_hostgroup", Useful,
+                "The hostgroup whose servers run auth_query. (Not in ProxySQL.)";
+            auth_query_password: String = text("", Form::Secret), "mysql-auth_query_password", Useful,
+                "Password of auth_query_username. (Not in ProxySQL.)";
+            auth_query_username: String = text("", Form::Any), "mysql-auth_query_username", Useful,
+                "Account of the servers with which auth_query is run. (Not in ProxySQL.)";
             auto_read_write_split: bool = flag(false), "mysql-auto_read_write_split", Useful,
                 "Whether statements that no rule routes go to replicas if they are certain to be reads; see docs/query-rules.md. An account's attribute of the same name overrides it. (Not in ProxySQL.)";
             auto_read_write_split_functions: Vec<String> = names("", Form::Any), "mysql-auto_read_write_split_functions", Useful,
@@ -145,6 +155,34 @@ macro_rules! data_plane_variables {
                 "Where traces of statements are sent to, in OTLP over HTTP: the base address of a collector, such as http://127.0.0.1:4318; empty: there are no traces. (Not in ProxySQL.)";
             otlp_rate_limit: u32 = integer(0, 0, 1_000_000_000), "mysql-otlp_rate_limit", Useful,
                 "Of the statements that name no trace, one in so many begins one, chosen at random; 1: all do; 0: none does. Statements that name a trace which is recorded are always part of it; those whose query attribute names one as not recorded, as MySQL Connector/Python always does, are part of it at this rate. (Not in ProxySQL.)";
+            passthrough_auth_cache_ttl: Duration = seconds(0, 0, 31_536_000), "mysql-passthrough_auth_cache_ttl_s", Useful,
+                "Seconds after which a password that a server has confirmed is forgotten unless it was confirmed again; 0: it is kept. Until then its account can log in while no server can be asked.";
+            passthrough_auth_empty_password: bool = flag(true), "mysql-passthrough_auth_empty_password", Useful,
+                "Whether passthrough_auth_enabled is for accounts whose password in mysql_users is empty. Without it they log in without a password, also while passthrough_auth_enabled is on.";
+            passthrough_auth_enabled: bool = flag(false), "mysql-passthrough_auth_enabled", Essential,
+                "Whether servers are asked for passwords that Narrows does not have; see docs/pass-through.md.";
+            passthrough_auth_failure_map_cap: usize = integer(100_000, 100, 10_000_000), "mysql-passthrough_auth_failure_map_cap", Obscure,
+                "Most names and addresses whose failures are counted for passthrough_auth_max_failures_per_user and passthrough_auth_max_failures_per_ip; beyond it, the oldest are forgotten.";
+            passthrough_auth_failure_window: Duration = seconds(60, 1, 86_400), "mysql-passthrough_auth_failure_window_s", Useful,
+                "Seconds after the first failure for which failures of a name, or from an address, are counted.";
+            passthrough_auth_max_failures_per_ip: u32 = integer(10, 0, 1_000_000), "mysql-passthrough_auth_max_failures_per_ip", Useful,
+                "Passwords refused by servers after which none is asked for logins from this address, until passthrough_auth_failure_window_s is over; 0: no limit.";
+            passthrough_auth_max_failures_per_user: u32 = integer(3, 0, 1_000_000), "mysql-passthrough_auth_max_failures_per_user", Useful,
+                "Passwords refused by servers after which none is asked for logins with this name, until passthrough_auth_failure_window_s is over; 0: no limit. Passwords that a server has confirmed before can be used meanwhile.";
+            passthrough_auth_max_inflight_probes: u32 = integer(100, 1, 10_000), "mysql-passthrough_auth_max_inflight_probes", Useful,
+                "Most logins for which servers of one hostgroup are asked at the same time.";
+            passthrough_auth_recheck: Duration = ms(3000, 0, 86_400_000), "mysql-passthrough_auth_recheck_ms", Useful,
+                "Milliseconds after which a login with a password that a server has confirmed is confirmed again: for so long an account that was dropped, or a password that was changed, may be accepted. (Not in ProxySQL.)";
+            passthrough_auth_require_tls: bool = flag(true), "mysql-passthrough_auth_require_tls", Useful,
+                "Whether clients are asked for passwords over TLS and Unix sockets only. Otherwise also over plain TCP, encrypted with the RSA key of caching_sha2_password.";
+            passthrough_auth_unknown_users: bool = flag(false), "mysql-passthrough_auth_unknown_users", Essential,
+                "Whether passthrough_auth_enabled is for names that mysql_users does not have, too.";
+            passthrough_auth_username_pattern: String = text("", Form::Expression), "mysql-passthrough_auth_username_pattern", Useful,
+                "The names for which servers are asked: a regular expression that must match the whole name; empty: all.";
+            passthrough_default_hg: HostgroupId = integer(0, 0, 2_147_483_647), "mysql-passthrough_default_hg", Useful,
+                "The hostgroup of accounts that mysql_users does not have, which is also the one that is asked, unless a row with the attribute usernames_like says otherwise.";
+            passthrough_default_schema: String = text("", Form::Any), "mysql-passthrough_default_schema", Useful,
+                "The schema of such an account if the client names none; empty: default_schema.";
             ping_interval_server: Duration = ms(10_000, 1000, 604_800_000), "mysql-ping_interval_server_msec", Useful,
                 "Milliseconds between two pings of an idle server connection.";
             ping_timeout_server: Duration = ms(200, 10, 600_000), "mysql-ping_timeout_server", Useful,

@@ -208,17 +208,19 @@ impl Session {
         let multi_statements = self.data.state.multi_statements;
         // The session's state is gone even if the change fails.
         self.start_over(Arc::clone(&self.data.login_state));
+        // A driver that sends no attributes is still the same program.
+        let about = match change.attributes.is_empty() {
+            true => Arc::clone(&self.want.about),
+            false => about(&change.attributes),
+        };
         let claim = LoginClaim {
             user: &change.user,
             plugin: change.plugin.as_deref(),
             answer: &change.auth_response,
             can_switch: self.client.capabilities.contains(Capabilities::PLUGIN_AUTH),
             host: &self.handle.peer.0,
-        };
-        // A driver that sends no attributes is still the same program.
-        let about = match change.attributes.is_empty() {
-            true => Arc::clone(&self.want.about),
-            false => about(&change.attributes),
+            capabilities: self.client.capabilities,
+            about,
         };
         let begin = |account: &Account| {
             let mut state = self.state_after_change(&snapshot, account, change.charset, asked);
@@ -229,8 +231,8 @@ impl Session {
             &self.worker,
             &snapshot,
             (&self.client.stream, request.rest_mut()),
-            (&self.client.nonce, self.client.capabilities),
-            (claim, about),
+            &self.client.nonce,
+            claim,
             asked.filter(|schema| !schema.is_empty()),
             begin,
         );

@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::login::{
     flaws_of_certificate_id, flaws_of_networks, flaws_of_number, flaws_of_password, flaws_of_subject,
 };
+use super::template_rows::flaws_of_names;
 use crate::rows::{CausalReads, HostgroupId, flag, shown};
 use crate::rules::{flaws_of_flags_out, flaws_of_share};
 
@@ -31,6 +32,7 @@ pub const USER_KEYS: &[JsonKey] = &[
     JsonKey { name: "spiffe_id", flaws: flaws_of_certificate_id },
     JsonKey { name: "subject", flaws: flaws_of_subject },
     JsonKey { name: "transaction_replay", flaws: flaws_of_replay },
+    JsonKey { name: "usernames_like", flaws: flaws_of_names },
 ];
 
 /// The keys of `mysql_query_rules.attributes`.

@@ -23,7 +23,7 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 use crate::rows::{Networks, shown};
 
 /// The requirements for an account's clients besides the password.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct LoginAttributes {
     demands: Vec<Demand>,
     /// The second password, in any form in which the first one can be stored.
@@ -97,7 +97,7 @@ pub(crate) fn flaws_of_subject(value: &Value) -> Vec<String> {
 }
 
 /// What a certificate must contain.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 enum Demand {
     Uri(String),
     UriLike(Regex),

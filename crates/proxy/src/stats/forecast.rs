@@ -183,7 +183,7 @@ impl<'a> Oracle<'a> {
 
 impl Decisions<'_> {
     fn fate(&mut self, line: &DigestLine) -> Fate {
-        let Some(account) = self.snapshot.users.get(line.username.as_bytes()) else {
+        let Some(account) = self.snapshot.account_or_template(line.username.as_bytes()) else {
             let answer = Some("the account does not exist: no new client can log in".to_owned());
             return Fate { answer, ..Fate::default() };
         };

@@ -21,14 +21,16 @@ use super::{
     RouteError, RouteQuestion, RuleLine, ServerFailure, ServerGtids, ServerLine, ServerTiming, Take, Tally,
     UserLine, memory, route,
 };
+use crate::auth_query::QueriedAccount;
 use crate::event_loop::{Event, Task, Workers};
 use crate::hostgroup::Server;
+use crate::passthrough::FoundAccount;
 use crate::pool::ServerReport;
 use crate::prepared;
 use crate::route::digest_options;
 use crate::rt::{Instant, oneshot};
 use crate::rules::Activity;
-use crate::snapshot::{Account, HostgroupId, PasswordSide, ServerStatus, Snapshot};
+use crate::snapshot::{Account, HostgroupId, PasswordSide, ServerStatus, Snapshot, Variables};
 use crate::worker::{ClientHost, Handle, KillAnswer, Peers, Worker};
 
 /// Requests figures from the workers, from any thread. Its futures need no particular runtime; [`wait`] runs them on a
@@ -280,7 +282,7 @@ impl Observer {
         sum.into_iter().map(|(rule_id, hits)| RuleLine { rule_id, hits }).collect()
     }
 
-    /// `stats_mysql_users`: every account of the configuration in force, by name.
+    /// `stats_mysql_users`: every account of the configuration in force, and those that servers have accepted, by name.
     pub async fn users(&self) -> Vec<UserLine> {
         let Some(snapshot) = self.snapshot().await else { return Vec::new() };
         let line = |account: &Arc<Account>| UserLine {
@@ -289,6 +291,15 @@ impl Observer {
             max_connections: account.row.max_connections,
         };
         let mut lines: Vec<UserLine> = snapshot.users.values().map(line).collect();
+        let found = self.found_accounts(&snapshot.variables).into_iter();
+        let found = found.map(|it| (it.username, it.connections));
+        let queried = self.queried_accounts().into_iter().map(|it| (it.username, it.connections));
+        let unlisted = found.chain(queried).filter(|(name, _)| !snapshot.users.contains_key(name.as_bytes()));
+        lines.extend(unlisted.map(|(username, (connections, max_connections))| UserLine {
+            username,
+            connections,
+            max_connections,
+        }));
         lines.sort_by(|one, two| one.username.cmp(&two.username));
         lines
     }
@@ -372,6 +383,27 @@ impl Observer {
             .collect();
         lines.sort_by_key(|line| line.id);
         lines
+    }
+
+    /// `stats_mysql_passthrough_auth_cache`, by name.
+    pub async fn passthrough(&self) -> Vec<FoundAccount> {
+        let snapshot = self.snapshot().await;
+        snapshot.map(|snapshot| self.found_accounts(&snapshot.variables)).unwrap_or_default()
+    }
+
+    fn found_accounts(&self, variables: &Variables) -> Vec<FoundAccount> {
+        self.peers().found.list(variables)
+    }
+
+    /// Forgets what servers have said about one account, or about all.
+    pub fn forget_passthrough(&self, username: Option<&str>) {
+        self.peers().found.forget(username);
+        self.peers().queried.forget(username);
+    }
+
+    /// `stats_narrows_auth_query`, by name.
+    pub fn queried_accounts(&self) -> Vec<QueriedAccount> {
+        self.peers().queried.list()
     }
 
     /// `stats_mysql_client_host_cache`, by address.

@@ -29,7 +29,7 @@ pub(super) fn explain(
     servers: &[ServerLine],
 ) -> Result<ExplainedRoute, RouteError> {
     let unknown = || RouteError::UnknownUser(question.client.username.clone());
-    let account = snapshot.users.get(question.client.username.as_bytes()).ok_or_else(unknown)?;
+    let account = snapshot.account_or_template(question.client.username.as_bytes()).ok_or_else(unknown)?;
     let text = question.statement.as_slice();
     let statement = narrows_sql::classify(text);
     let variables = &snapshot.variables;

@@ -73,6 +73,8 @@ pub struct Worker {
     pub figures: Figures,
     /// Prevents failed logins from filling the log.
     pub failed_logins: Rc<Limiter>,
+    /// Lines about accounts that servers have accepted.
+    pub(crate) found_accounts: Rc<Limiter>,
     /// Lines about transactions that were to be run again.
     pub(crate) replays: Rc<Limiter>,
     /// What was read of recent statements.
@@ -120,6 +122,9 @@ impl Worker {
             rules: RefCell::default(),
             dry_run: RefCell::default(),
             failed_logins: Limiter::new(|suppressed| tracing::info!(suppressed, "more logins have failed")),
+            found_accounts: Limiter::new(|suppressed| {
+                tracing::info!(suppressed, "servers have accepted more accounts");
+            }),
             replays: Limiter::new(|suppressed| {
                 tracing::info!(suppressed, "more transactions have lost their server");
             }),

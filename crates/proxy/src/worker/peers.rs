@@ -8,8 +8,10 @@ use narrows_sql::KillKind;
 use super::client_hosts::ClientHosts;
 use super::lockouts::Lockouts;
 use crate::audit::{AuditEvent, AuditLog};
+use crate::auth_query::QueriedAccounts;
 use crate::cache;
 use crate::outbox::Outbox;
+use crate::passthrough::FoundAccounts;
 use crate::pool;
 use crate::rows::HostgroupId;
 use crate::rt::{Instant, oneshot};
@@ -95,6 +97,10 @@ pub struct Peers {
     pub(crate) threads: Threads,
     /// Failed logins by client address.
     pub client_hosts: ClientHosts,
+    /// Accounts that servers have accepted.
+    pub found: FoundAccounts,
+    /// Accounts that `mysql-auth_query` has found.
+    pub queried: QueriedAccounts,
     /// Addresses that are locked out of accounts.
     pub(crate) lockouts: Lockouts,
     /// What the workers' caches share.
@@ -124,6 +130,8 @@ impl Peers {
             decoy_key: rand::random(),
             threads: Threads::for_logins(workers),
             client_hosts: ClientHosts::default(),
+            found: FoundAccounts::default(),
+            queried: QueriedAccounts::default(),
             lockouts: Lockouts::default(),
             cache: Arc::new(cache::Shared::new(workers, caches)),
             upload_bytes: AtomicU64::new(0),

@@ -22,6 +22,10 @@ pub enum Stored {
     Native(native::Stage),
     /// `$A$` with rounds, salt and digest.
     CachingSha2(StoredHash),
+    /// The key of MariaDB's `ed25519`. It only verifies passwords that clients send: servers want the password itself.
+    Ed25519(ed25519::StoredKey),
+    /// Nothing: only the servers know it.
+    AtServers,
 }
 
 /// Which [`Stored`].
@@ -36,6 +40,10 @@ pub enum Form {
         /// [`StoredHash::rounds`]
         rounds: u32,
     },
+    /// [`Stored::Ed25519`]
+    Ed25519,
+    /// [`Stored::AtServers`]
+    AtServers,
 }
 
 /// One password of an account: how it is stored, and what logins have revealed about it, which stays in memory.
@@ -77,6 +85,9 @@ pub enum ClientStep {
     Decrypt(Vec<u8>),
     /// Run this and hand the result to [`ClientExchange::verified`].
     Verify(Verification),
+    /// Ask a server whether this is the account's password, and hand what it can be used for to
+    /// [`ClientExchange::asked`].
+    AskServer(Password),
     /// The client is who it claims to be. Send the payload, if there is one, and OK.
     Accept {
         /// An `AuthMoreData` that the client waits for before OK.
@@ -137,6 +148,7 @@ pub enum Rejection {
 /// * `Decrypting`: the caller decrypts the password.
 /// * `Verifying`: the caller compares the password with a stored hash. If there is no stored hash, this is done at
 ///   once.
+/// * `Asking`: in the place of `Verifying`, if only servers know the password; the caller asks one.
 /// * `Ended`: Accept or Reject was returned; nothing may follow.
 ///
 /// An account that does not exist takes the same path and the same time as one that does.
@@ -148,6 +160,8 @@ pub struct ClientExchange {
     account: Account,
     state: State,
     using_password: bool,
+    /// The client's last answer, and its plugin.
+    last: Option<(Plugin, Password)>,
     shown: usize,
 }
 
@@ -158,6 +172,7 @@ enum State {
     KeySent,
     Decrypting,
     Verifying,
+    Asking,
     Ended,
 }
 
@@ -176,6 +191,7 @@ impl ClientExchange {
             account,
             state: State::Ended,
             using_password: !is_empty_response(answer),
+            last: None,
             shown: 0,
         };
         let named = match (challenge.can_switch, plugin) {
@@ -218,7 +234,9 @@ impl ClientExchange {
                 self.state = State::Decrypting;
                 ClientStep::Decrypt(payload.to_vec())
             }
-            State::Decrypting | State::Verifying | State::Ended => ClientStep::Reject(Rejection::OutOfOrder),
+            State::Decrypting | State::Verifying | State::Asking | State::Ended => {
+                ClientStep::Reject(Rejection::OutOfOrder)
+            }
         }
     }
 
@@ -237,6 +255,23 @@ impl ClientExchange {
     pub fn verified(&mut self, Verified(found): Verified) -> ClientStep {
         match std::mem::replace(&mut self.state, State::Ended) {
             State::Verifying => self.settle(found, None),
+            _ => ClientStep::Reject(Rejection::OutOfOrder),
+        }
+    }
+
+    /// Verifies the client's last answer again, after a rejection: what is known of the account was out of date.
+    pub fn again(&mut self, account: Account) -> ClientStep {
+        self.account = account;
+        match self.last.take() {
+            Some((plugin, answer)) => self.verify(plugin, answer.bytes()),
+            None => ClientStep::Reject(Rejection::WrongPassword),
+        }
+    }
+
+    /// Takes the result of a [`ClientStep::AskServer`]: what the password can be used for; `None` if it is wrong.
+    pub fn asked(&mut self, secret: Option<Secret>) -> ClientStep {
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::Asking => self.settle(secret.map(|secret| (0, secret)), None),
             _ => ClientStep::Reject(Rejection::OutOfOrder),
         }
     }
@@ -274,6 +309,7 @@ impl ClientExchange {
 
     /// Verifies an answer against every password of the account, and does not stop at the one that matches.
     fn verify(&mut self, plugin: Plugin, answer: &[u8]) -> ClientStep {
+        self.last = Some((plugin, Password::new(answer)));
         let mut found = None;
         let mut needs_password = false;
         for (index, credential) in self.account.credentials.iter().enumerate() {
@@ -290,6 +326,8 @@ impl ClientExchange {
                 self.settle(Some(found), told.then(|| more_data(FAST_OK)))
             }
             None if plugin == Plugin::ClearPassword => self.verify_password(answer),
+            // A server may have given the account no password.
+            None if self.account.is_at_servers() && is_empty_response(answer) => self.verify_password(b""),
             None if !needs_password || is_empty_response(answer) => self.settle(None, None),
             None if !self.channel.is_secure() && self.public_key.is_none() => {
                 ClientStep::Reject(Rejection::NeedsSecureChannel)
@@ -303,6 +341,11 @@ impl ClientExchange {
 
     fn verify_password(&mut self, answer: &[u8]) -> ClientStep {
         let password = answer.strip_suffix(&[0]).unwrap_or(answer);
+        self.last = Some((Plugin::ClearPassword, Password::new(password)));
+        if self.account.is_at_servers() {
+            self.state = State::Asking;
+            return ClientStep::AskServer(Password::new(password));
+        }
         if self.account.has_costly_hash() {
             self.state = State::Verifying;
             let password = Zeroizing::new(password.to_vec());
@@ -336,6 +379,11 @@ impl Credential {
         Credential { stored, password: OnceLock::new() }
     }
 
+    /// A password that a server has confirmed, and that is stored nowhere else.
+    pub fn learnt(password: Password) -> Credential {
+        Credential { stored: Stored::AtServers, password: OnceLock::from(password) }
+    }
+
     /// How it is stored.
     pub fn stored(&self) -> &Stored {
         &self.stored
@@ -350,7 +398,7 @@ impl Credential {
     fn known(&self) -> Option<&Password> {
         match &self.stored {
             Stored::Clear(password) => Some(password),
-            Stored::Native(_) | Stored::CachingSha2(_) => self.password.get(),
+            _ => self.password.get(),
         }
     }
 
@@ -366,7 +414,7 @@ impl Credential {
     /// trusting a key received over an open channel.
     fn suits(&self, plugin: Plugin, channel: Channel) -> bool {
         match plugin {
-            Plugin::NativePassword => !matches!(self.stored, Stored::CachingSha2(_)),
+            Plugin::NativePassword => matches!(self.stored, Stored::Clear(_) | Stored::Native(_)),
             Plugin::CachingSha2Password => {
                 channel.is_secure() || self.known().is_some() || !matches!(self.stored, Stored::Native(_))
             }
@@ -411,17 +459,16 @@ impl Credential {
     }
 
     fn verify_password(&self, password: &[u8]) -> bool {
-        let digest = |bytes: &[u8]| Sha256::digest(bytes);
         match &self.stored {
-            // Hashes are compared, so that the time taken does not reveal the length either.
-            Stored::Clear(known) => digest(known.bytes()).ct_eq(&digest(password)).into(),
+            Stored::Clear(known) => known.is(password),
             Stored::Native(stage2) => native::stage2(&native::stage1(password)).ct_eq(stage2).into(),
             Stored::CachingSha2(hash) => {
                 let known = self.password.get();
-                let is_known =
-                    known.is_some_and(|known| digest(known.bytes()).ct_eq(&digest(password)).into());
-                is_known || (password.len() <= MAX_PASSWORD_LENGTH && hash.verify(password))
+                known.is_some_and(|known| known.is(password))
+                    || (password.len() <= MAX_PASSWORD_LENGTH && hash.verify(password))
             }
+            Stored::Ed25519(key) => ed25519::stored(password).ct_eq(key).into(),
+            Stored::AtServers => false,
         }
     }
 }
@@ -455,6 +502,11 @@ impl Account {
     /// Whether comparing a password with it means hashing the password thousands of times.
     fn has_costly_hash(&self) -> bool {
         self.credentials.iter().any(|credential| matches!(credential.stored, Stored::CachingSha2(_)))
+    }
+
+    /// Whether only servers can say what its password is.
+    pub fn is_at_servers(&self) -> bool {
+        self.credentials.iter().any(|credential| credential.stored == Stored::AtServers)
     }
 
     /// Which of the account's passwords `password` is, and what it can be used for.
@@ -492,6 +544,8 @@ impl Account {
             Form::Clear => Stored::Clear(Password::new(&hash)),
             Form::Native => Stored::Native(native::stage1(&hash)),
             Form::CachingSha2 { rounds } => Stored::CachingSha2(StoredHash::decoy(rounds)),
+            Form::Ed25519 => Stored::Ed25519([b'!'; ed25519::STORED_LENGTH]),
+            Form::AtServers => Stored::AtServers,
         };
         Account { credentials: Arc::new([Credential::new(stored)]), exists: false }
     }
@@ -516,6 +570,8 @@ impl Stored {
             Stored::Clear(_) => Form::Clear,
             Stored::Native(_) => Form::Native,
             Stored::CachingSha2(hash) => Form::CachingSha2 { rounds: hash.rounds() },
+            Stored::Ed25519(_) => Form::Ed25519,
+            Stored::AtServers => Form::AtServers,
         }
     }
 }

@@ -34,6 +34,29 @@ pub fn verify(password: &[u8], message: &Message, answer: &[u8]) -> bool {
     Signature::from_slice(answer).is_ok_and(|signature| key.verify_strict(message, &signature).is_ok())
 }
 
+/// The key that verifies the signatures made with `password`, as MariaDB stores it: base 64 without its padding.
+pub fn stored(password: &[u8]) -> StoredKey {
+    let key = VerifyingKey::from(&key_of(password)).to_bytes();
+    let mut out = [0; STORED_LENGTH];
+    for (from, to) in key.chunks(3).zip(out.chunks_mut(4)) {
+        let bits =
+            from.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte)) << (8 * (3 - from.len()));
+        for (place, to) in to.iter_mut().enumerate() {
+            let index = bits >> (18 - 6 * place) & 63;
+            *to = BASE64.get(index as usize).copied().unwrap_or_default();
+        }
+    }
+    out
+}
+
+/// A key as MariaDB stores it.
+pub type StoredKey = [u8; STORED_LENGTH];
+
+/// Its length in characters.
+pub const STORED_LENGTH: usize = 43;
+
+const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
 fn key_of(password: &[u8]) -> ExpandedSecretKey {
     let hash: Zeroizing<[u8; 64]> = Zeroizing::new(Sha512::digest(password).into());
     ExpandedSecretKey::from_bytes(&hash)
@@ -48,6 +71,7 @@ mod tests {
         // SELECT ed25519_password('secret') on MariaDB 10.11; base 64 without its padding.
         let key = VerifyingKey::from(&key_of(b"secret"));
         let stored = "ZIgUREUg5PVgQ6LskhXmO+eZLS0nC8be6HPjYWR4YJY";
+        assert_eq!(super::stored(b"secret"), stored.as_bytes());
         assert_eq!(base64(key.as_bytes()), stored);
     }
 

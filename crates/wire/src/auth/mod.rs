@@ -13,6 +13,8 @@ mod sha256_crypt;
 
 use std::sync::Arc;
 
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
 /// Length of a nonce in bytes.
@@ -114,6 +116,11 @@ impl Password {
     /// Its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    /// Whether it is the same as a password that a client has sent, in a time that does not depend on either.
+    pub fn is(&self, sent: &[u8]) -> bool {
+        Sha256::digest(self.bytes()).ct_eq(&Sha256::digest(sent)).into()
     }
 }
 

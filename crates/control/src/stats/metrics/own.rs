@@ -31,6 +31,16 @@ pub fn write_counters(page: &mut Page, counters: &Counters) {
     for (outcome, count) in &counters.replays {
         metric.value(&[("outcome", outcome)], count);
     }
+    let help = "Logins whose passwords a server was to be asked about, by what became of that.";
+    let mut metric = page.metric("narrows_passthrough_auth_total", Counter, help);
+    for (outcome, count) in &counters.passthrough {
+        metric.value(&[("outcome", outcome)], count);
+    }
+    let help = "How often mysql-auth_query was run, by what became of that.";
+    let mut metric = page.metric("narrows_auth_query_total", Counter, help);
+    for (outcome, count) in &counters.auth_queries {
+        metric.value(&[("outcome", outcome)], count);
+    }
     let help = "Statements for which a hostgroup had no server in time, by cause.";
     let mut metric = page.metric("narrows_hostgroup_unavailable_total", Counter, help);
     for ((hostgroup, cause), count) in &counters.unavailable {

@@ -262,3 +262,68 @@ fn both_exchanges_understand_each_other() {
         assert_eq!(login(clear(b""), announced, Channel::Open, b"secret"), WRONG);
     }
 }
+
+/// The step after a server was asked.
+fn after_asking(exchange: &mut ClientExchange, step: ClientStep, answer: bool) -> ClientStep {
+    match step {
+        ClientStep::AskServer(password) => exchange.asked(answer.then_some(Secret::Clear(password))),
+        other => panic!("no server is asked: {other:?}"),
+    }
+}
+
+#[test]
+fn a_password_that_only_servers_know_is_asked_for_and_handed_to_one() {
+    for (answer, expected) in [(true, accepted(None, b"secret")), (false, WRONG)] {
+        let challenge = challenge(NativePassword, Channel::Tls);
+        let native = native::scramble(b"secret", &NONCE);
+        let (mut exchange, step) = ClientExchange::start(
+            &challenge,
+            known(Stored::AtServers),
+            Some(b"mysql_native_password"),
+            &native,
+        );
+        assert_eq!(step, switch_to("caching_sha2_password"));
+        let step = exchange.feed(&caching_sha2::scramble(b"secret", &NONCE));
+        assert_eq!(step, ClientStep::Send(vec![1, 4]));
+        let step = exchange.feed(b"secret\0");
+        assert_eq!(after_asking(&mut exchange, step, answer), expected);
+        assert_eq!(exchange.asked(None), ClientStep::Reject(Rejection::OutOfOrder));
+    }
+    let challenge = challenge(CachingSha2Password, Channel::Tls);
+    let (mut exchange, step) = ClientExchange::start(
+        &challenge,
+        known(Stored::AtServers),
+        Some(b"mysql_clear_password"),
+        b"secret\0",
+    );
+    assert_eq!(after_asking(&mut exchange, step, true), accepted(None, b"secret"));
+}
+
+#[test]
+fn a_password_that_a_server_has_confirmed_is_verified_without_one() {
+    let learnt = || {
+        let credentials = ["new", "old"].map(|it| Credential::learnt(Password::new(it.as_bytes())));
+        Account::known(Arc::new(credentials))
+    };
+    let challenge = challenge(CachingSha2Password, Channel::Open);
+    for password in [&b"new"[..], b"old"] {
+        let answer = caching_sha2::scramble(password, &NONCE);
+        let (_, step) = ClientExchange::start(&challenge, learnt(), Some(b"caching_sha2_password"), &answer);
+        assert_eq!(step, accepted(Some(&[1, 3]), password));
+    }
+    let answer = caching_sha2::scramble(b"newest", &NONCE);
+    let (_, step) = ClientExchange::start(&challenge, learnt(), Some(b"caching_sha2_password"), &answer);
+    assert_eq!(step, ClientStep::Reject(Rejection::NeedsSecureChannel), "there is no RSA key");
+}
+
+#[test]
+fn an_account_that_may_have_no_password_is_asked_about_too_and_a_decoy_of_it_never_exists() {
+    let challenge = challenge(CachingSha2Password, Channel::Open);
+    let (mut exchange, step) =
+        ClientExchange::start(&challenge, known(Stored::AtServers), Some(b"caching_sha2_password"), b"");
+    assert_eq!(after_asking(&mut exchange, step, true), accepted(None, b""));
+    let decoy = Account::decoy(b"nobody", &[Form::AtServers], &[0; 32]);
+    assert!(decoy.is_at_servers());
+    let (mut exchange, step) = ClientExchange::start(&challenge, decoy, Some(b"caching_sha2_password"), b"");
+    assert_eq!(after_asking(&mut exchange, step, true), WRONG);
+}

@@ -1,0 +1,110 @@
+//! The accounts of `mysql_users`, ready for logins.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use narrows_wire::auth::client_side::{Credential, Stored};
+
+use super::passwords::PasswordUse;
+use super::template_rows::is_template;
+use super::{LoginAttributes, Snapshot, Split};
+use crate::rows::{CausalReads, UserRow};
+
+/// A user, ready for logins.
+#[derive(Debug, Clone)]
+pub struct Account {
+    /// The row of the user.
+    pub row: UserRow,
+    /// The passwords, any of which is accepted; what logins reveal about them outlives snapshots.
+    pub credentials: Arc<[Credential]>,
+    /// Which of the passwords are used; outlives snapshots that have the same ones.
+    pub passwords: Arc<PasswordUse>,
+    /// The requirements for its clients besides a password.
+    pub login: LoginAttributes,
+    /// How its reads are distinguished from writes.
+    pub split: Split,
+    /// Which writes its reads must see, if its attributes say so.
+    pub causal_reads: Option<CausalReads>,
+    /// Whether its transactions are run again after their server was lost; `None`: `mysql-transaction_replay` says.
+    pub transaction_replay: Option<bool>,
+    /// The number of client connections, over all workers; outlives snapshots.
+    pub connections: Arc<AtomicU32>,
+    /// Set when a server refuses an account that another server has accepted; `None` if its password is configured.
+    pub refused: Option<Arc<AtomicBool>>,
+}
+
+impl Account {
+    /// The account of a row. What is `known` of its passwords is kept if they are the same.
+    pub(super) fn new(row: UserRow, known: Option<&Account>, connections: Arc<AtomicU32>) -> Account {
+        let login = LoginAttributes::parse(&row.attributes);
+        let credentials = credentials(&row.password, &login, known.map(|account| &account.credentials));
+        let same = known.filter(|account| Arc::ptr_eq(&account.credentials, &credentials));
+        Account {
+            credentials,
+            passwords: same.map(|account| Arc::clone(&account.passwords)).unwrap_or_default(),
+            login,
+            split: Split::parse(&row.attributes),
+            causal_reads: CausalReads::of_attributes(&row.attributes),
+            transaction_replay: crate::rows::transaction_replay(&row.attributes),
+            row,
+            connections,
+            refused: None,
+        }
+    }
+
+    /// The account with this name that a server lets in, with the settings of this one.
+    #[must_use]
+    pub fn found(
+        &self,
+        username: &str,
+        connections: Arc<AtomicU32>,
+        refused: Option<Arc<AtomicBool>>,
+    ) -> Account {
+        let row = UserRow { username: username.to_owned(), password: String::new(), ..self.row.clone() };
+        Account { row, connections, refused, passwords: Arc::default(), ..self.clone() }
+    }
+
+    /// An account whose row was found, and whose password is not in it.
+    pub fn queried(row: UserRow, connections: Arc<AtomicU32>) -> Account {
+        Account::new(row, None, connections)
+    }
+
+    /// A server refuses the account: it must be confirmed at its next login.
+    pub fn refuse(&self) {
+        if let Some(refused) = &self.refused {
+            refused.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The active users; those in `previous` keep what is known about their passwords, and their number of clients.
+pub(super) fn compile_users(
+    rows: Vec<UserRow>,
+    previous: Option<&Snapshot>,
+) -> HashMap<Vec<u8>, Arc<Account>> {
+    let rows = rows.into_iter().filter(|user| user.active && !is_template(user));
+    let users = rows.map(|row| {
+        let name = row.username.clone().into_bytes();
+        let known = previous.and_then(|previous| previous.users.get(&name));
+        let connections = known.map(|account| Arc::clone(&account.connections)).unwrap_or_default();
+        let account = Account::new(row, known.map(|account| &**account), connections);
+        (name, Arc::new(account))
+    });
+    users.collect()
+}
+
+/// The passwords of an account; unchanged ones are kept, with what is known about them.
+fn credentials(
+    password: &str,
+    login: &LoginAttributes,
+    known: Option<&Arc<[Credential]>>,
+) -> Arc<[Credential]> {
+    let texts = [Some(password), login.additional_password.as_deref()];
+    let stored: Vec<Stored> =
+        texts.into_iter().flatten().map(|text| Stored::parse(text.as_bytes())).collect();
+    match known {
+        Some(known) if known.iter().map(Credential::stored).eq(&stored) => Arc::clone(known),
+        _ => stored.into_iter().map(Credential::new).collect(),
+    }
+}
