@@ -112,9 +112,18 @@ impl AuditLog {
             filesize: variables.auditlog_filesize,
             interval: Duration::ZERO,
         };
-        self.shared.is_on.store(target.is_anywhere(), Ordering::Relaxed);
+        let is_on = target.is_anywhere();
+        let was_on = self.is_on();
+        if was_on && !is_on {
+            // The last line says that there are none any more.
+            self.tell(|| AuditEvent::now("Audit_Log_Off", AuditPeer::default()));
+        }
+        self.shared.is_on.store(is_on, Ordering::Relaxed);
         // Without a writer nothing is written.
         let _ = self.messages.send(AuditMessage::Target(target));
+        if is_on && !was_on {
+            self.tell(|| AuditEvent::now("Audit_Log_On", AuditPeer::default()));
+        }
     }
 
     /// Continues in a new file.
@@ -185,6 +194,7 @@ mod tests {
         let mut variables = Variables { auditlog_filename: "audit".to_owned(), ..Variables::default() };
         log.configure(&variables);
         assert!(matches!(next(), Ok(AuditMessage::Target(target)) if target.filename == "audit"));
+        assert!(matches!(next(), Ok(AuditMessage::Event(event)) if event.event == "Audit_Log_On"));
         for _ in 0..MOST_EVENTS + 7 {
             log.tell(|| AuditEvent::now("MySQL_Client_Connect_OK", AuditPeer::default()));
         }

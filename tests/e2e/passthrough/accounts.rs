@@ -109,7 +109,7 @@ fn rows_with_an_empty_password_and_templates_give_accounts_their_settings() {
     let server = RealServer::shared(Flavour::MariaDb);
     server.execute(&[
         "CREATE USER IF NOT EXISTS pt_row@'%' IDENTIFIED BY 'one', 'ann@tenant_7'@'%' IDENTIFIED BY 'one', \
-         'ann@tenants'@'%' IDENTIFIED BY 'one'",
+         'ann@tenants'@'%' IDENTIFIED BY 'one', pt_none@'%'",
         "CREATE DATABASE IF NOT EXISTS pt_tenants",
         "GRANT ALL ON pt_tenants.* TO 'ann@tenant_7'@'%'",
     ]);
@@ -117,6 +117,7 @@ fn rows_with_an_empty_password_and_templates_give_accounts_their_settings() {
     let config = patient(NarrowsConfig::new().server(0, server.port(), ""))
         .server(7, server.port(), "")
         .user("pt_row", "", "max_connections=1")
+        .user("pt_none", "", "")
         .user("tenants", "", &format!("{like} default_schema=\"pt_tenants\" max_connections=1"))
         .variable("passthrough_auth_enabled", "true");
     let narrows = start(&config.clone().variable("passthrough_auth_unknown_users", "true"));
@@ -124,6 +125,12 @@ fn rows_with_an_empty_password_and_templates_give_accounts_their_settings() {
     assert_eq!(refusal(&narrows, "pt_row", "one").0, 1226);
     drop(client);
     assert_eq!(refusal(&narrows, "pt_row", "").0, 1045, "an empty password is one that the server refuses");
+    assert_eq!(
+        refusal(&narrows, "pt_none", "one").0,
+        1045,
+        "the password of the row is not tried in its place"
+    );
+    log_in(&narrows, "pt_none", "").expect("the server has no password for it");
     assert_eq!(refusal(&narrows, "tenants", "").0, 1045, "a template is no account");
     let mut client = log_in(&narrows, "ann@tenant_7", "one").expect("the server knows it");
     assert_eq!(client.query("SELECT DATABASE()").cell().as_deref(), Some("pt_tenants"));

@@ -56,8 +56,7 @@ pub fn before(store: &Store, caller: &Caller, statement: &Statement<'_>) -> Befo
     if caller.role != Role::Admin {
         return Before::Nothing;
     }
-    let word = statement.sql.split_ascii_whitespace().next().unwrap_or_default().to_ascii_uppercase();
-    match word.as_str() {
+    match first_word(statement.sql).as_str() {
         "LOAD" | "SAVE" => match direction(&statement.plain) {
             Some((_, to, module)) => Before::Layer(to, module, contents(store, to, module)),
             None => Before::Command,
@@ -75,8 +74,32 @@ pub fn before(store: &Store, caller: &Caller, statement: &Statement<'_>) -> Befo
         "DELETE" => rows(store, "removed", statement.sql),
         "WITH" => rows(store, "changed", statement.sql),
         "CREATE" | "DROP" | "ALTER" => Before::Rows("defined", None),
-        _ => Before::Nothing,
+        "SELECT" | "SHOW" | "EXPLAIN" | "PRAGMA" | "HELP" | "DESC" | "DESCRIBE" | "USE" | "BEGIN"
+        | "COMMIT" => Before::Nothing,
+        _ => Before::Rows("changed", None),
     }
+}
+
+/// The first word of a statement as SQLite reads it: after comments, semicolons and a byte order mark.
+fn first_word(sql: &str) -> String {
+    let mut rest = sql;
+    loop {
+        rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ';' | '\u{feff}'));
+        let after = if let Some(comment) = rest.strip_prefix("/*") {
+            comment.split_once("*/").map_or("", |(_, after)| after)
+        } else if let Some(comment) = rest.strip_prefix("--") {
+            comment.split_once('\n').map_or("", |(_, after)| after)
+        } else {
+            break;
+        };
+        rest = after;
+    }
+    rest.chars().take_while(char::is_ascii_alphabetic).collect::<String>().to_ascii_uppercase()
+}
+
+/// Whether a statement has changed rows.
+fn has_changed(reply: &Reply) -> bool {
+    matches!(reply, Reply::Answer(Answer::Done { affected, .. }) if *affected > 0)
 }
 
 fn rows(store: &Store, verb: &'static str, sql: &str) -> Before {
@@ -164,6 +187,7 @@ impl Audit {
                 self.gather(by, "global_variables".to_owned(), "touched", 0);
             }
             (Before::Rows(_, Some(_)), None) => self.line(&by, &format!("in memory: {}", text(&changed))),
+            (Before::Rows("changed", None), None) if !has_changed(reply) => {}
             (Before::Rows(verb, None), None) => {
                 let affected = match reply {
                     _ if verb == "defined" => 1,
@@ -184,6 +208,10 @@ impl Audit {
         (before, changed): (&Before, &[RowChange]),
         failure: Option<&str>,
     ) {
+        // Of a statement that nobody knows, only what it changes is of interest.
+        if matches!(before, Before::Rows("changed", None)) && rows.rows.is_empty() && rows.more == 0 {
+            return;
+        }
         self.log.tell(|| {
             let changed = match before {
                 Before::Layer(layer, ..) => event::of_layer(*layer, changed),
@@ -342,6 +370,24 @@ const WINDOW: Duration = Duration::from_secs(10);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_first_word_is_the_one_that_sqlite_reads() {
+        for sql in [
+            "UPDATE t",
+            "/* x */ update t",
+            "-- c\nUPDATE t",
+            ";;UPDATE t",
+            "\u{feff}UPDATE t",
+            "UPDATE/**/t",
+        ] {
+            assert_eq!(first_word(sql), "UPDATE", "{sql}");
+        }
+        assert_eq!(
+            (first_word("/* x").as_str(), first_word("--").as_str(), first_word("").as_str()),
+            ("", "", "")
+        );
+    }
 
     #[test]
     fn the_table_of_a_statement_is_the_first_that_it_names() {

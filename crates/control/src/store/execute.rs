@@ -97,13 +97,14 @@ impl GuardedConnection {
         let before = self.connection.total_changes();
         self.watch.forget();
         let outcome = self.prepare_and_run(origin, text);
-        if outcome.is_err() {
-            self.watch.forget();
-        }
         if !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK")?;
         }
         let changed = self.connection.total_changes() - before;
+        if changed == 0 {
+            // A statement that failed may have changed rows before (INSERT OR FAIL), or may have been taken back.
+            self.watch.forget();
+        }
         if changed > 0 {
             self.affected = self.connection.changes();
         } else if outcome.is_ok() && changes_rows(text) {

@@ -128,11 +128,15 @@ fn create(database: Database, table: &str) -> String {
     let keys: Vec<String> =
         schema::key(table).iter().map(|column| format!("\"{column}\" = NEW.\"{column}\"")).collect();
     let replaced = format!("{} FROM {database}.{table} WHERE {}", call(BEFORE, ""), keys.join(" AND "));
+    let moved: Vec<String> =
+        schema::key(table).iter().map(|column| format!("OLD.\"{column}\" IS NOT NEW.\"{column}\"")).collect();
+    let moved = moved.join(" OR ");
     let bodies = [
         ("BEFORE INSERT", replaced.clone()),
         ("AFTER INSERT", call(AFTER, "NEW.")),
         ("BEFORE UPDATE", format!("{}; {replaced}", call(BEFORE, "OLD."))),
-        ("AFTER UPDATE", format!("{}; {}", call(GONE, "OLD."), call(AFTER, "NEW."))),
+        // A row that keeps its key is not gone.
+        ("AFTER UPDATE", format!("{} WHERE {moved}; {}", call(GONE, "OLD."), call(AFTER, "NEW."))),
         ("BEFORE DELETE", call(BEFORE, "OLD.")),
         ("AFTER DELETE", call(GONE, "OLD.")),
     ];
@@ -235,6 +239,11 @@ mod tests {
              INSERT INTO mysql_query_rules (rule_id) SELECT i FROM n",
         );
         assert_eq!(more, 500);
+        assert_eq!(changed("UPDATE mysql_query_rules SET active = 1 - active").1, 500);
+        // What is before the failure stays.
+        let partly =
+            "INSERT OR FAIL INTO mysql_servers (hostgroup_id, hostname) VALUES (5, 'e'), (2, 'c'), (6, 'f')";
+        assert_eq!(changed(partly), of("main added hostgroup_id=5 hostname='e' port=3306"));
         fixture.store.watch_rows(false).unwrap();
         let _ = fixture.store.sql("DELETE FROM mysql_query_rules");
         assert!(fixture.store.take_changed_rows().rows.is_empty());

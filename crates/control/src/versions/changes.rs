@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use rusqlite::types::Value;
+use serde_json::Value as Json;
 
 use super::document::{ConfigDocument, key_places, sort_key};
 use crate::schema;
@@ -176,9 +177,26 @@ const SECRET: &str = "***";
 
 fn shown(table: &str, column: &str, cell: &Value) -> Option<String> {
     let text = plain(cell)?;
-    let is_secret = table == "mysql_users"
-        && (column == "password" || (column == "attributes" && text.contains("additional_password")));
-    Some(if is_secret { SECRET.to_owned() } else { text })
+    Some(match (table, column) {
+        ("mysql_users", "password") => SECRET.to_owned(),
+        ("mysql_users", "attributes") => attributes(text),
+        _ => text,
+    })
+}
+
+/// The attributes of an account, without the password in them. What cannot be read may be one.
+fn attributes(text: String) -> String {
+    match serde_json::from_str::<Json>(&text) {
+        Ok(Json::Object(mut keys)) => match keys.get_mut("additional_password") {
+            Some(password) => {
+                *password = SECRET.into();
+                Json::Object(keys).to_string()
+            }
+            None => text,
+        },
+        Err(_) if text.trim().is_empty() => text,
+        _ => SECRET.to_owned(),
+    }
 }
 
 /// The changes in one line: how many rows of each table, and the variables by name.
@@ -232,6 +250,18 @@ const LONGEST: usize = 60;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_password_among_the_attributes_is_not_shown_however_it_is_written() {
+        for (written, expected) in [
+            (r#"{"networks":["10.0.0.0/8"]}"#, r#"{"networks":["10.0.0.0/8"]}"#),
+            (r#"{"additional_passwor\u0064":"X","a":1}"#, r#"{"a":1,"additional_password":"***"}"#),
+            (r#"{"additional_password":"X""#, "***"),
+            ("", ""),
+        ] {
+            assert_eq!(attributes(written.to_owned()), expected);
+        }
+    }
 
     #[test]
     fn rows_that_come_go_and_change_are_told_and_no_password_is() {
