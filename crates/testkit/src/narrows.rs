@@ -26,6 +26,8 @@ pub struct NarrowsConfig {
     pidfile: Option<String>,
     disk_bytes: Option<u64>,
     environment: Vec<(String, String)>,
+    /// Further lines of the file.
+    lines: String,
 }
 
 impl NarrowsConfig {
@@ -133,11 +135,19 @@ impl NarrowsConfig {
         self
     }
 
+    /// Puts a line at the top of its file.
+    #[must_use]
+    pub fn line(mut self, line: &str) -> NarrowsConfig {
+        self.lines.push_str(line);
+        self.lines.push('\n');
+        self
+    }
+
     /// The configuration file for these listeners.
     pub fn text(&self, interfaces: &str, admin: &str) -> String {
         let mut text = format!(
-            "drain_timeout={}\nadmin_variables = {{ mysql_ifaces=\"{admin}\" }}\nmysql_variables =\n{{\n",
-            self.drain_timeout_s
+            "{}drain_timeout={}\nadmin_variables = {{ mysql_ifaces=\"{admin}\" }}\nmysql_variables =\n{{\n",
+            self.lines, self.drain_timeout_s
         );
         if let Some(most) = self.missing_heartbeats {
             text.insert_str(0, &format!("restart_on_missing_heartbeats={most}\n"));

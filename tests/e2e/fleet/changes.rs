@@ -79,6 +79,30 @@ fn of_changes_at_the_same_time_one_is_made_and_the_others_are_refused() {
 }
 
 #[test]
+fn each_change_of_two_administrators_on_each_of_two_members_has_a_clear_answer() {
+    let Some(fleet) = Fleet::start(2) else { return };
+    let work = |member: usize, number: usize| -> Vec<Result<(), String>> {
+        let mut admin = fleet.admin(member);
+        let one = |round: usize| {
+            let tag = format!("m{member}a{number}r{round}");
+            admin.query(format!("UPDATE mysql_query_rules SET comment = '{tag}'")).ok();
+            let token = plan(&mut admin);
+            apply(&mut admin, &format!("NARROWS APPLY PLAN '{token}' COMMENT '{tag}'"))
+        };
+        (0..12).map(one).collect()
+    };
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        let begin = |(member, number)| scope.spawn(move || work(member, number));
+        let threads: Vec<_> = [(0, 0), (0, 1), (1, 0), (1, 1)].into_iter().map(begin).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+    });
+    // It is a version, or it is clear that it is none.
+    let unclear = outcomes.iter().filter_map(|it| it.as_ref().err()).find(|it| it.contains("not known"));
+    assert_eq!(unclear, None);
+    assert!(outcomes.iter().any(Result::is_ok), "{outcomes:?}");
+}
+
+#[test]
 fn a_load_on_one_member_is_drift_until_the_next_version() {
     let Some(fleet) = Fleet::start(2) else { return };
     let mut admin = fleet.admin(1);

@@ -11,6 +11,7 @@ mod refusals;
 mod secured;
 mod statistics;
 mod traffic;
+mod trials;
 
 use std::collections::BTreeMap;
 
@@ -49,9 +50,13 @@ impl Fleet {
 
     /// Starts one more member; `more` is written at the top of its file.
     fn join(&mut self, node: &str, more: &str) {
+        self.members.push(start_member(&self.settings(node), more, &self.config));
+    }
+
+    /// The settings of the section `fleet` of one member.
+    fn settings(&self, node: &str) -> String {
         let addresses: Vec<String> = self.etcd.endpoints().iter().map(|it| format!("\"{it}\"")).collect();
-        let settings = format!("endpoints = ({}) node = \"{node}\"", addresses.join(", "));
-        self.members.push(start_member(&settings, more, &self.config));
+        format!("endpoints = ({}) node = \"{node}\"", addresses.join(", "))
     }
 
     fn admin(&self, member: usize) -> RawClient {

@@ -179,11 +179,13 @@ impl Scene {
             .into_iter()
             .for_each(|node| self.fleet.etcd.run(node));
         let began = Instant::now();
+        let logged: Vec<usize> = self.fleet.members.iter().map(|member| member.log().len()).collect();
         self.fleet.etcd.wait_until_it_serves();
         let served = began.elapsed();
         let mut admins: Vec<RawClient> = (0..MEMBERS).map(|member| self.fleet.admin(member)).collect();
         // On a slow machine, etcd loses its leader again at times: each member must have reached it once.
         let mut has_heard = [false; MEMBERS];
+        let mut heard_after = [Duration::ZERO; MEMBERS];
         wait_until("all members have the newest version", || {
             let figures = |admin: &mut RawClient| {
                 ["narrows_fleet_etcd_up", "narrows_fleet_version", "narrows_fleet_head_version"].map(|name| {
@@ -191,17 +193,26 @@ impl Scene {
                 })
             };
             let all: Vec<[i64; 3]> = admins.iter_mut().map(figures).collect();
-            has_heard.iter_mut().zip(&all).for_each(|(heard, [up, ..])| *heard |= *up == 1);
+            for (member, [up, ..]) in all.iter().enumerate() {
+                if *up == 1 && !std::mem::replace(&mut has_heard[member], true) {
+                    heard_after[member] = began.elapsed();
+                }
+            }
             let newest = all.iter().map(|[_, _, head]| *head).max();
             has_heard == [true; MEMBERS] && all.iter().all(|[_, runs, _]| Some(*runs) == newest)
         });
         let took = began.elapsed();
         println!(
-            "converged {} ms after the last fault; etcd served after {} ms",
+            "converged {} ms after the last fault; etcd served after {} ms, and members reached it after {heard_after:?}",
             took.as_millis(),
             served.as_millis()
         );
         self.converged.push(took);
+        if took > Duration::from_secs(2) {
+            for (member, logged) in self.fleet.members.iter().zip(logged) {
+                println!("a slow one:\n{}", &member.log()[logged..]);
+            }
+        }
         let all: Vec<[String; 4]> = admins.iter_mut().map(tags).collect();
         assert!(all.iter().all(|tags| *tags == all[0]), "{all:?}");
         // One more change reaches everybody, and ends every drift.

@@ -66,14 +66,14 @@ fn a_version_that_is_bad_for_those_who_try_it_reaches_no_other() {
         }
         trying.join().expect("no panic")
     });
-    assert!(refused.contains("was taken back: n1 is not ready"), "{refused}");
+    assert!(refused.contains("was taken back: n1 cannot serve clients with it"), "{refused}");
     fleet.wait_until_all_run("good");
     // All know which version was taken back last, and why.
     for member in 0..4 {
         let trials = texts(fleet.admin(member).query("SHOW NARROWS FLEET TRIALS").text_rows());
         assert!(!trials.is_empty(), "n{member}");
         assert_eq!((trials[0][1].as_str(), trials[0][2].as_str()), ("n0", "n1"), "{trials:?}");
-        assert!(trials[0][4].contains("n1 is not ready"), "{trials:?}");
+        assert!(trials[0][4].contains("n1 cannot serve clients with it"), "{trials:?}");
     }
     // One that does not exist cannot try anything.
     edit(&mut admin, "other");

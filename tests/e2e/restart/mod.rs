@@ -55,7 +55,7 @@ impl Connects {
 }
 
 /// Runs `narrows upgrade`; returns whether it worked, and its output.
-fn upgrade(program: &Path, narrows: &Narrows) -> (bool, String) {
+pub fn upgrade(program: &Path, narrows: &Narrows) -> (bool, String) {
     let output = Command::new(program)
         .args(["upgrade", "-D"])
         .arg(narrows.folder())
@@ -77,7 +77,7 @@ fn start_with_log_file(folder: &TempFolder, port: u16, admin: u16) -> Process {
 }
 
 /// Waits until a worker process other than `former` serves.
-fn wait_for_another(narrows: &Narrows, former: u32) {
+pub fn wait_for_another(narrows: &Narrows, former: u32) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while narrows.worker() == former {
         assert!(Instant::now() < deadline, "nobody follows:\n{}", narrows.log());

@@ -117,6 +117,12 @@ fn canary(parts: &mut Parts<'_>, call: &Call<'_>, comment: &str) -> Reply {
     if nodes.is_empty() {
         return Reply::error("no member is named: expected 'node,node' as SHOW NARROWS FLEET shows them");
     }
+    if nodes.len() > MOST_TRYING {
+        return Reply::error(format!(
+            "{} members are named, and at most {MOST_TRYING} try a version",
+            nodes.len()
+        ));
+    }
     let time = unquoted(call.word(2));
     let Some(seconds) = seconds(&time) else {
         return Reply::error(format!("{time} is no time: expected seconds up to a day, as '30s' or 30"));
@@ -232,6 +238,7 @@ fn state_of(report: &NodeReport, head: i64) -> &'static str {
         (Some(mark), _) if mark.is_on_trial => "on trial",
         (Some(mark), _) if mark.version == head && report.drift > 0 => "drifted",
         (Some(mark), _) if mark.version == head => "in force",
+        _ if head == 0 => "no version",
         _ => "outdated",
     }
 }
@@ -246,6 +253,9 @@ fn drift(parts: &mut Parts<'_>) -> Reply {
 fn no_fleet() -> Reply {
     Reply::error("this Narrows belongs to no fleet: [fleet] in the configuration file names one")
 }
+
+/// How many members may try a version: etcd takes 128 conditions at once (`--max-txn-ops`).
+const MOST_TRYING: usize = 100;
 
 /// The longest trial, in seconds: a day.
 const LONGEST_TRIAL: u64 = 86_400;

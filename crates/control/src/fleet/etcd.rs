@@ -72,7 +72,7 @@ impl Etcd {
     /// Why the last one that has said so does not answer.
     pub async fn find(&mut self, key: &str) -> Result<(), String> {
         let (to, mut found) = rt::mailbox();
-        let mut tasks = Asking::default();
+        let mut tasks = OwnedTasks::default();
         // A login takes etcd long, and each costs it much: it is tried once at each server.
         let logs_in = !self.settings.username.is_empty() && self.token.is_none();
         let (limit, again) = if logs_in { (LOGIN_TIME, LOGIN_TIME) } else { (FIND_TIME, FIND_AGAIN) };
@@ -295,9 +295,9 @@ pub fn is_refusal(reason: &str) -> bool {
 
 /// Tasks that end with their owner.
 #[derive(Default)]
-struct Asking(Vec<JoinHandle<()>>);
+pub struct OwnedTasks(pub Vec<JoinHandle<()>>);
 
-impl Drop for Asking {
+impl Drop for OwnedTasks {
     fn drop(&mut self) {
         self.0.iter().for_each(JoinHandle::abort);
     }

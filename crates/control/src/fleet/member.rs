@@ -75,6 +75,8 @@ impl MemberState {
             return Next::Stay;
         }
         match self.running {
+            // Etcd was put back to a moment in which that was on trial.
+            Some(mark) if mark.version == wanted.version && wanted.is_on_trial => Next::Stay,
             Some(mark) if mark.version > wanted.version && !mark.is_on_trial => Next::Older(wanted.version),
             _ => Next::Apply(wanted),
         }
@@ -161,6 +163,13 @@ mod tests {
             ("others try", member(3, false, 0), seen(3, Some((4, "b"))), Next::Stay),
             ("it refuses to try", member(3, false, 4), seen(3, Some((4, "a"))), Next::Stay),
             ("it continues to try", member(4, true, 0), seen(3, Some((4, "a"))), Next::Stay),
+            ("etcd has gone back to a trial", member(4, false, 0), seen(3, Some((4, "a"))), Next::Stay),
+            (
+                "etcd has gone back to an older trial",
+                member(5, false, 0),
+                seen(3, Some((4, "a"))),
+                Next::Older(4),
+            ),
             ("it takes back", member(4, true, 0), seen(3, None), apply(3, false)),
             ("the trial has become the head", member(4, true, 0), seen(4, None), apply(4, false)),
             ("a newer head ends the trial", member(4, true, 0), seen(5, Some((4, "a"))), apply(5, false)),

@@ -6,6 +6,7 @@
 
 mod address;
 mod claim;
+mod duty;
 mod etcd;
 mod figures;
 mod keys;
@@ -15,6 +16,7 @@ mod propose;
 mod record;
 mod report;
 mod run;
+mod standing;
 mod taken_back;
 mod transaction;
 mod trial;
@@ -27,6 +29,7 @@ use narrows_proxy::rt::{self, MailboxSender, oneshot};
 
 use crate::config::bootstrap::FleetSettings;
 use crate::versions::FleetMark;
+pub use duty::{NeededHostgroup, TrialDuty};
 pub use figures::{FiguresWish, FleetFigures, MemberFigures};
 pub use member::{FleetTrial, MemberState, RefusedVersion, Seen};
 pub use own::shared;
@@ -42,8 +45,8 @@ pub struct FleetWish {
     pub mark: FleetMark,
     /// What it holds.
     pub version: Box<FleetVersion>,
-    /// Receives why it cannot be applied.
-    pub done: oneshot::Sender<Result<(), String>>,
+    /// Receives what is to be proven about it, if it is on trial, or why it cannot be applied.
+    pub done: oneshot::Sender<Result<Option<TrialDuty>, String>>,
 }
 
 /// What the control thread tells and asks. There are few of each: it sends no other proposal before one was answered, asks for as
@@ -69,6 +72,8 @@ pub struct LocalStatus {
     pub local_version: i64,
     /// How many rows and variables run differently than in the fleet's version.
     pub drift: u64,
+    /// What was loaded since the version on trial was applied, also if that has ended; empty: nothing.
+    pub loaded: String,
     /// Why it cannot serve clients; empty: it can.
     pub not_ready: String,
     /// Where its port for administrators listens.
@@ -161,6 +166,14 @@ impl Fleet {
     pub fn send(&self, order: FleetOrder) {
         // A thread that has ended has reported the reason, and answers nothing.
         let _ = self.orders.send(order);
+    }
+}
+
+/// Why nothing can be done with etcd, as administrators read it.
+pub fn unusable(reason: &str) -> String {
+    match reason.contains(record::FOREIGN) {
+        true => format!("what etcd has cannot be used ({reason})"),
+        false => format!("etcd cannot be reached ({reason})"),
     }
 }
 

@@ -130,10 +130,10 @@ pub fn trial(version: i64, nodes: &[String], by: &str, seconds: u64) -> String {
 pub fn seen(head: Option<(&[u8], i64)>, trial: Option<(&[u8], i64)>) -> Result<Seen, String> {
     let mut seen = Seen::default();
     if let Some((value, revision)) = head {
-        let json: Json =
-            serde_json::from_slice(value).map_err(|error| format!("the head is no JSON: {error}"))?;
+        let json: Json = serde_json::from_slice(value)
+            .map_err(|error| foreign("head", &format!("it is no JSON: {error}")))?;
         let number = |name: &str| json[name].as_i64().filter(|it| *it >= 0);
-        let version = number("version").ok_or("the head has no version")?;
+        let version = number("version").ok_or_else(|| foreign("head", "it has no version"))?;
         seen = Seen {
             head: version,
             last: number("last").unwrap_or(version).max(version),
@@ -142,11 +142,11 @@ pub fn seen(head: Option<(&[u8], i64)>, trial: Option<(&[u8], i64)>) -> Result<S
         };
     }
     if let Some((value, revision)) = trial {
-        let json: Json =
-            serde_json::from_slice(value).map_err(|error| format!("the trial is no JSON: {error}"))?;
+        let json: Json = serde_json::from_slice(value)
+            .map_err(|error| foreign("trial", &format!("it is no JSON: {error}")))?;
         let nodes = json["nodes"].as_array().into_iter().flatten().filter_map(Json::as_str);
         seen.trial = Some(FleetTrial {
-            version: json["version"].as_i64().ok_or("the trial has no version")?,
+            version: json["version"].as_i64().ok_or_else(|| foreign("trial", "it has no version"))?,
             nodes: nodes.map(str::to_owned).collect(),
             by: json["by"].as_str().unwrap_or_default().to_owned(),
             seconds: json["seconds"].as_u64().unwrap_or_default(),
@@ -155,6 +155,14 @@ pub fn seen(head: Option<(&[u8], i64)>, trial: Option<(&[u8], i64)>) -> Result<S
     }
     Ok(seen)
 }
+
+/// Why the value of a key cannot be used.
+fn foreign(key: &str, reason: &str) -> String {
+    format!("its key {key} {FOREIGN}: {reason}")
+}
+
+/// What is wrong with a value that somebody else has written.
+pub const FOREIGN: &str = "is not as a member of a fleet writes it";
 
 /// zstd's usual level.
 const COMPRESSION: i32 = 3;

@@ -3,6 +3,7 @@
 use serde_json::{Value as Json, json};
 
 use super::member::RefusedVersion;
+use super::standing::Standing;
 use crate::versions::FleetMark;
 
 /// What a member tells the others.
@@ -32,6 +33,10 @@ pub struct NodeReport {
     pub is_encrypted: bool,
     /// The parts of the configuration that run there.
     pub modules: Vec<ModuleReport>,
+    /// The version that it tries, and how far it is with it.
+    pub standing: Option<(i64, Standing)>,
+    /// What etcd calls the revision of this report; 0: it has not been there.
+    pub revision: i64,
 }
 
 /// Who writes a report.
@@ -76,6 +81,7 @@ impl NodeReport {
             "address": self.address,
             "tls": self.is_encrypted,
             "modules": modules,
+            "trial": self.standing.as_ref().map(|(version, standing)| standing.encode(*version)),
         })
         .to_string()
     }
@@ -102,6 +108,8 @@ impl NodeReport {
             address: text(&json["address"]),
             is_encrypted: json["tls"] == true,
             modules: modules.map(ModuleReport::decode).collect(),
+            standing: Standing::decode(&json["trial"]),
+            revision: 0,
         })
     }
 }

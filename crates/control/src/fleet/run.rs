@@ -5,6 +5,7 @@
 
 mod report;
 mod trials;
+mod tries;
 
 use std::rc::Rc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,11 +15,12 @@ use narrows_proxy::rt::{
     self, Instant, MailboxReceiver, Notify, oneshot, sleep, sleep_until, spawn_local, timeout,
 };
 
-use super::etcd::{Etcd, USUAL_TIME};
+use super::duty::TrialDuty;
+use super::etcd::{Etcd, USUAL_TIME, is_refusal};
 use super::figures::FleetFigures;
 use super::keys::Keys;
 use super::member::{MemberState, Next, Seen};
-use super::record::{self, FleetVersion};
+use super::record::{self, FOREIGN, FleetVersion};
 use super::report::NodeReport;
 use super::transaction::{KeyValue, Transaction};
 use super::{FleetOrder, FleetWish, LocalStatus, SharedView};
@@ -26,6 +28,7 @@ use crate::config::bootstrap::FleetSettings;
 use crate::versions::FleetMark;
 use report::OwnReport;
 use trials::OwnTrial;
+use tries::Tried;
 
 /// Asks the control thread for something; returns whether it is there.
 type Ask = Box<dyn Fn(FleetWish) -> bool>;
@@ -47,6 +50,10 @@ struct Runner {
     /// The members whose reports were read last.
     known: Vec<NodeReport>,
     trial: Option<OwnTrial>,
+    /// The version that this member tries.
+    tried: Option<Tried>,
+    /// Wakes this thread.
+    woken: Rc<Notify>,
     trouble: Trouble,
 }
 
@@ -74,7 +81,8 @@ pub async fn run(
     };
     let woken = Rc::new(Notify::new());
     let watching = spawn_local(watch(second, keys.all(), Rc::clone(&woken)));
-    let mut runner = Runner::new((etcd, keys), member, (ask, view), OwnReport::new(uuid, address));
+    let own = OwnReport::new(uuid, address);
+    let mut runner = Runner::new((etcd, keys), member, (ask, view, Rc::clone(&woken)), own);
     loop {
         let pause = runner.turn().await;
         let next = Instant::now() + pause;
@@ -126,7 +134,7 @@ impl Runner {
     fn new(
         (etcd, keys): (Etcd, Keys),
         member: MemberState,
-        (ask, view): (Ask, SharedView),
+        (ask, view, woken): (Ask, SharedView, Rc<Notify>),
         own: OwnReport,
     ) -> Runner {
         Runner {
@@ -143,13 +151,18 @@ impl Runner {
             own,
             known: Vec::new(),
             trial: None,
+            tried: None,
+            woken,
             trouble: Trouble::default(),
         }
     }
 
     async fn obey(&mut self, order: FleetOrder) {
         match order {
-            FleetOrder::Status(status) => self.status = status,
+            FleetOrder::Status(status) => {
+                self.status = status;
+                self.go_on_trying();
+            }
             FleetOrder::Propose(proposal) => self.propose(*proposal).await,
             FleetOrder::Members(to) => {
                 let members = self.members().await;
@@ -180,25 +193,40 @@ impl Runner {
 
     /// Looks, and does what is due.
     async fn go_on(&mut self) -> Result<(), String> {
-        if self.trouble.is_there {
-            self.etcd.find(&self.keys.head()).await?;
-        }
-        self.look().await?;
+        self.look_anywhere().await?;
         self.own.has_reached_etcd(self.etcd.local());
         self.follow().await?;
+        self.go_on_trying();
         self.go_on_with_trial().await;
         self.report().await
     }
 
+    /// Reads the head and the trial from the server that was asked last, or from the first that answers.
+    async fn look_anywhere(&mut self) -> Result<(), String> {
+        if !self.trouble.is_there {
+            match self.look(FIRST_LOOK).await {
+                Ok(()) => return Ok(()),
+                // Each of them would say so.
+                Err(reason) if is_refusal(&reason) || reason.contains(FOREIGN) => return Err(reason),
+                Err(_) => {}
+            }
+        }
+        self.etcd.find(&self.keys.head()).await?;
+        self.look(USUAL_TIME).await
+    }
+
     /// Reads the head and the trial.
-    async fn look(&mut self) -> Result<(), String> {
+    async fn look(&mut self, limit: Duration) -> Result<(), String> {
         let reads = Transaction::default().get(&self.keys.head()).get(&self.keys.trial());
-        let outcome = self.etcd.run(&reads, USUAL_TIME).await?;
+        let outcome = self.etcd.run(&reads, limit).await?;
         let value = |index: usize| {
             let pair: Option<&KeyValue> = outcome.found.get(index).and_then(|pairs| pairs.first());
             pair.map(|pair| (pair.value.as_slice(), pair.revision))
         };
         self.seen = record::seen(value(0), value(1))?;
+        let seen = self.seen.clone();
+        self.view.change(|view| view.seen = seen);
+        self.has_returned(outcome.revision);
         Ok(())
     }
 
@@ -223,7 +251,7 @@ impl Runner {
                 let read = Transaction::default().get(&self.keys.version(mark.version));
                 let outcome = self.etcd.run(&read, STORED_TIME).await?;
                 match self.apply(mark, outcome.first()).await {
-                    Ok(()) => self.is_applied(mark),
+                    Ok(duty) => self.is_applied(mark, duty),
                     Err(Some(reason)) => self.refuse(mark.version, reason),
                     // It is asked for again.
                     Err(None) => {}
@@ -234,7 +262,11 @@ impl Runner {
     }
 
     /// Has a version applied; fails with a reason if it never can be, and without if it is to be tried again.
-    async fn apply(&mut self, mark: FleetMark, found: Option<&KeyValue>) -> Result<(), Option<String>> {
+    async fn apply(
+        &mut self,
+        mark: FleetMark,
+        found: Option<&KeyValue>,
+    ) -> Result<Option<TrialDuty>, Option<String>> {
         let Some(pair) = found else { return Err(Some("etcd does not have it".to_owned())) };
         let version = Box::new(FleetVersion::decode(&pair.value).map_err(Some)?);
         let (done, answer) = oneshot::channel();
@@ -247,13 +279,14 @@ impl Runner {
         }
     }
 
-    fn is_applied(&mut self, mark: FleetMark) {
+    fn is_applied(&mut self, mark: FleetMark, duty: Option<TrialDuty>) {
         let is_other = self.member.running.is_none_or(|it| it.version != mark.version);
         if is_other {
             (self.since, self.status.drift) = (now(), 0);
             let (version, trial) = (mark.version, mark.is_on_trial);
             tracing::info!(version, trial, "a version of the fleet is in force");
         }
+        self.begin_to_try(mark, duty);
         self.member.has_applied(mark);
         self.refused_at = None;
         self.show_member();
@@ -283,7 +316,6 @@ impl Runner {
         self.view.change(|view| {
             view.trouble = None;
             view.endpoint = self.etcd.endpoint();
-            view.seen = self.seen.clone();
         });
     }
 
@@ -294,7 +326,7 @@ impl Runner {
             trouble.is_told = trouble.last_told.is_none_or(|last| last.elapsed() >= QUIET);
             if trouble.is_told {
                 trouble.last_told = Some(Instant::now());
-                tracing::warn!(endpoint, reason, "etcd does not answer; the configuration stays as it is");
+                tracing::warn!(endpoint, reason, "etcd cannot be used; the configuration stays as it is");
             }
         }
         self.view.change(|view| {
@@ -302,6 +334,7 @@ impl Runner {
             view.endpoint.clone_from(&endpoint);
         });
         self.etcd.turn_away();
+        self.is_without_etcd(&reason);
     }
 }
 
@@ -316,6 +349,10 @@ const POLL: Duration = Duration::from_millis(500);
 
 /// The pause before the next server of etcd is asked.
 const RETRY: Duration = Duration::from_millis(100);
+
+/// How long the server that was asked last may take before the others are asked, too: one that has hung while it was cut off
+/// would cost a second.
+const FIRST_LOOK: Duration = Duration::from_millis(400);
 
 /// The pause before another watch begins.
 const WATCH_PAUSE: Duration = Duration::from_millis(300);

@@ -4,53 +4,64 @@ use std::time::Duration;
 
 use super::member::FleetTrial;
 use super::report::NodeReport;
+use super::standing::{Standing, longest_start};
 
 /// What becomes of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrialState {
     /// Not all of them run it yet.
-    Waits,
-    /// It runs on all of them, and they are well.
-    Healthy,
+    Begins,
+    /// All of them run it, and the time of one is not over.
+    Runs,
+    /// All of them have passed.
+    Passed,
     /// It is taken back, and why.
     TakenBack(String),
 }
 
-/// What the reports say of a trial that has lasted for `elapsed`, and has been healthy before or not.
-pub fn judge(trial: &FleetTrial, reports: &[NodeReport], elapsed: Duration, was_healthy: bool) -> TrialState {
-    let mut waits_for = None;
+/// What the reports say of a trial that has lasted for `elapsed`, and that all members have begun or not.
+pub fn judge(trial: &FleetTrial, reports: &[NodeReport], elapsed: Duration, has_begun: bool) -> TrialState {
+    let (mut absent, mut unfinished) = (None, None);
     for node in &trial.nodes {
         let report = reports.iter().find(|report| report.node == *node);
-        if let Some(refused) =
-            report.and_then(|it| it.refused.as_ref()).filter(|it| it.version == trial.version)
-        {
-            return TrialState::TakenBack(format!("{node} has refused it: {}", refused.reason));
-        }
-        if let Some(unwell) = unwell(trial, report) {
-            if was_healthy {
-                return TrialState::TakenBack(format!("{node} {unwell}"));
+        match standing(trial, report) {
+            Err(reason) => absent = Some(format!("{node} {reason}")),
+            Ok(Standing::Failed(reason)) => return TrialState::TakenBack(format!("{node} {reason}")),
+            Ok(Standing::Runs(reason)) => {
+                unfinished = Some(format!("{node} has not passed in time: {reason}"))
             }
-            waits_for = Some(format!("{node} {unwell}"));
+            Ok(Standing::Passed) => {}
         }
     }
-    match waits_for {
-        None => TrialState::Healthy,
-        Some(reason) if elapsed >= LONGEST_START => TrialState::TakenBack(reason),
-        Some(_) => TrialState::Waits,
+    let length = Duration::from_secs(trial.seconds);
+    match (absent, unfinished) {
+        (None, None) => TrialState::Passed,
+        (Some(reason), _) if has_begun || elapsed >= LONGEST_WAY => TrialState::TakenBack(reason),
+        (Some(_), _) => TrialState::Begins,
+        (None, Some(reason)) if elapsed >= LONGEST_WAY * 2 + longest_start(length) + length => {
+            TrialState::TakenBack(reason)
+        }
+        (None, Some(_)) => TrialState::Runs,
     }
 }
 
-/// Why a member is not a healthy one that runs the version.
-fn unwell(trial: &FleetTrial, report: Option<&NodeReport>) -> Option<String> {
-    let Some(report) = report else { return Some("does not report".to_owned()) };
+/// How far a member is; fails with why it is not trying the version.
+fn standing(trial: &FleetTrial, report: Option<&NodeReport>) -> Result<Standing, String> {
+    let Some(report) = report else { return Err("does not report".to_owned()) };
+    if let Some(refused) = report.refused.as_ref().filter(|it| it.version == trial.version) {
+        return Ok(Standing::Failed(format!("has refused it: {}", refused.reason)));
+    }
     if report.running.is_none_or(|mark| mark.version != trial.version) {
-        return Some("does not run it".to_owned());
+        return Err("does not run it".to_owned());
     }
-    (!report.not_ready.is_empty()).then(|| format!("is not ready: {}", report.not_ready))
+    match &report.standing {
+        Some((version, standing)) if *version == trial.version => Ok(standing.clone()),
+        _ => Err("was started again, or does not say how it is with it".to_owned()),
+    }
 }
 
-/// The time in which all of them must run it, and be ready.
-const LONGEST_START: Duration = Duration::from_secs(10);
+/// In which time all of them must run it. Reports take as long, at most, if etcd is slow.
+const LONGEST_WAY: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -58,37 +69,40 @@ mod tests {
     use crate::fleet::RefusedVersion;
     use crate::versions::FleetMark;
 
-    fn report(node: &str, runs: i64, not_ready: &str) -> NodeReport {
+    fn report(node: &str, runs: i64, standing: Standing) -> NodeReport {
         let running = Some(FleetMark { version: runs, is_on_trial: true });
-        NodeReport {
-            node: node.to_owned(),
-            running,
-            not_ready: not_ready.to_owned(),
-            ..NodeReport::default()
-        }
+        let standing = Some((runs, standing));
+        NodeReport { node: node.to_owned(), running, standing, ..NodeReport::default() }
     }
 
     #[test]
-    fn a_trial_is_healthy_only_while_all_who_try_it_are() {
+    fn a_trial_passes_only_if_all_who_try_it_have_passed() {
         let nodes = vec!["a".to_owned(), "b".to_owned()];
         let trial = FleetTrial { version: 5, nodes, by: "c".to_owned(), seconds: 1, revision: 1 };
-        let judge = |reports: &[NodeReport], seconds, was_healthy| {
-            super::judge(&trial, reports, Duration::from_secs(seconds), was_healthy)
+        let judge = |reports: &[NodeReport], seconds, has_begun| {
+            super::judge(&trial, reports, Duration::from_secs(seconds), has_begun)
         };
-        let well = [report("a", 5, ""), report("b", 5, ""), report("c", 4, "not asked")];
-        assert_eq!(judge(&well, 0, false), TrialState::Healthy);
+        let runs = |reason: &str| Standing::Runs(reason.to_owned());
+        let of_b = |standing| vec![report("a", 5, Standing::Passed), report("b", 5, standing)];
         let back = |reason: &str| TrialState::TakenBack(reason.to_owned());
+        assert_eq!(judge(&of_b(Standing::Passed), 0, true), TrialState::Passed);
+        assert_eq!(judge(&of_b(runs("x")), 40, true), TrialState::Runs);
+        assert_eq!(judge(&of_b(runs("x")), 41, true), back("b has not passed in time: x"));
+        assert_eq!(judge(&of_b(Standing::Failed("is ill".to_owned())), 0, false), back("b is ill"));
+        let mut silent = of_b(Standing::Passed);
+        silent[1].standing = None;
         for (reports, reason) in [
-            (vec![report("a", 5, "")], "b does not report"),
-            (vec![report("a", 5, ""), report("b", 4, "")], "b does not run it"),
-            (vec![report("a", 5, ""), report("b", 5, "no server")], "b is not ready: no server"),
+            (vec![report("a", 5, Standing::Passed)], "b does not report"),
+            (vec![report("a", 5, Standing::Passed), report("b", 4, Standing::Passed)], "b does not run it"),
+            (silent, "b was started again, or does not say how it is with it"),
         ] {
-            assert_eq!(judge(&reports, 0, false), TrialState::Waits, "{reason}");
+            assert_eq!(judge(&reports, 0, false), TrialState::Begins, "{reason}");
             assert_eq!(judge(&reports, 10, false), back(reason));
             assert_eq!(judge(&reports, 0, true), back(reason));
         }
-        let mut refuses = report("b", 4, "");
+        let mut refuses = report("b", 4, Standing::Passed);
         refuses.refused = Some(RefusedVersion { version: 5, reason: "why".to_owned() });
-        assert_eq!(judge(&[report("a", 5, ""), refuses], 0, false), back("b has refused it: why"));
+        let reports = [report("a", 5, Standing::Passed), refuses];
+        assert_eq!(judge(&reports, 0, false), back("b has refused it: why"));
     }
 }

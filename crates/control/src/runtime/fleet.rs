@@ -6,20 +6,22 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
+use narrows_proxy::snapshot::Rows;
 use narrows_wire::auth::client_side::Stored;
 
 use super::Runtime;
 use super::fleet_questions::Questions;
+use super::fleet_trial::{lacks, needed};
 use super::load::Strictness;
 use crate::admin::settings::is_local_only;
 use crate::fleet::{
     FiguresWish, Fleet, FleetFigures, FleetOrder, FleetVersion, FleetView, FleetWish, LocalStatus,
-    NodeReport, Proposal, TakenBack, TrialWish, shared,
+    NodeReport, Proposal, TakenBack, TrialDuty, TrialWish, shared, unusable,
 };
 use crate::monitor::plan::MonitorLogin;
 use crate::store::{Refusal, Store};
 use crate::tls::towards_anybody;
-use crate::versions::{ConfigDocument, FleetMark, RowChange, VersionOrigin, VersionSource, changes};
+use crate::versions::{ConfigDocument, FleetMark, RowChange, VersionOrigin, VersionSource, changes, summary};
 
 /// This member of a fleet.
 pub struct FleetMember {
@@ -30,7 +32,10 @@ pub struct FleetMember {
     drift: RefCell<Option<(i64, Arc<Vec<RowChange>>)>>,
     /// The status that the thread has received last, and when.
     told: Option<(LocalStatus, Instant)>,
-    pending: Option<PendingChange>,
+    /// What was loaded first since a version on trial was applied; empty: nothing.
+    loaded: String,
+    /// The changes that administrators wait for.
+    pending: Vec<PendingChange>,
     reports: Questions<Result<Vec<NodeReport>, String>>,
     taken_back: Questions<Result<Vec<TakenBack>, String>>,
     figures: Questions<FleetFigures>,
@@ -45,8 +50,8 @@ struct PendingChange {
     /// The whole configuration that is wanted here, with what is this member's own.
     document: ConfigDocument,
     outcome: Receiver<Result<i64, String>>,
-    /// What has become of it: a version, known since a moment, or none.
-    end: Option<Result<(i64, Instant), String>>,
+    /// What has become of it, a version or none, and since when that is known.
+    end: Option<(Result<i64, String>, Instant)>,
 }
 
 /// How far a change has come.
@@ -77,7 +82,8 @@ impl FleetMember {
             applied,
             drift: RefCell::default(),
             told: None,
-            pending: None,
+            loaded: String::new(),
+            pending: Vec::new(),
             reports: Questions::default(),
             taken_back: Questions::default(),
             figures: Questions::default(),
@@ -190,10 +196,15 @@ impl Runtime {
         }
         let not_ready = obstacle(self).unwrap_or_default();
         let Some(member) = &mut self.fleet else { return };
-        let drift = member.drift(store).len() as u64;
+        let drift = member.drift(store);
+        let is_on_trial = member.applied.as_ref().is_some_and(|(mark, _)| mark.is_on_trial);
+        if is_on_trial && member.loaded.is_empty() && !drift.is_empty() {
+            member.loaded = summary(&drift);
+        }
         let status = LocalStatus {
             local_version: store.version(),
-            drift,
+            drift: drift.len() as u64,
+            loaded: member.loaded.clone(),
             not_ready,
             listening: self.listeners.addresses().to_vec(),
             is_encrypted: self.rows.tls.0.clients.is_some(),
@@ -218,10 +229,11 @@ impl Runtime {
         store: &mut Store,
         mark: FleetMark,
         version: FleetVersion,
-    ) -> Result<(), Refusal> {
-        let own = self.fleet.as_ref().and_then(|member| member.pending.as_ref());
-        let own = own.filter(|pending| pending.id == version.id).map(|pending| &pending.document);
+    ) -> Result<Option<TrialDuty>, Refusal> {
+        let pending = self.fleet.iter().flat_map(|member| &member.pending);
+        let own = pending.filter(|pending| pending.id == version.id).map(|pending| &pending.document).next();
         let whole = version.document.over(own.unwrap_or_else(|| store.current()));
+        let before = mark.is_on_trial.then(|| self.rows.clone());
         let what = if mark.is_on_trial { ", on trial" } else { "" };
         let FleetVersion { node, user, client, command, comment, document, .. } = version;
         let origin = VersionOrigin {
@@ -236,8 +248,20 @@ impl Runtime {
         if let Some(member) = &mut self.fleet {
             member.applied = Some((mark, document));
             member.drift.take();
+            member.loaded.clear();
         }
-        Ok(())
+        Ok(before.map(|before| self.duty(store, &before)))
+    }
+
+    /// What this member has to prove about the version that it has just taken in the place of `before`.
+    fn duty(&self, store: &Store, before: &Rows) -> TrialDuty {
+        TrialDuty {
+            local_version: store.version(),
+            lacks: lacks(before, &self.rows),
+            needs_servers: !before.servers.is_empty() || !self.rows.servers.is_empty(),
+            hostgroups: needed(&self.rows),
+            access: self.access_of_monitor(&store.variables().for_monitor()),
+        }
     }
 
     /// Proposes a configuration as the next version of the fleet.
@@ -259,24 +283,22 @@ impl Runtime {
             return Err(Refusal::admin(rival));
         }
         if let Some(trouble) = view.trouble {
-            return Err(Refusal::admin(format!("etcd cannot be reached ({trouble}); nothing has changed")));
-        }
-        if let Some(obstacle) = view.member.obstacle(&view.seen) {
-            return Err(Refusal::admin(obstacle));
+            return Err(Refusal::admin(format!("{}; nothing has changed", unusable(&trouble))));
         }
         if trial.is_some() && view.seen.head == 0 {
             return Err(Refusal::admin("the fleet has no version yet that members could go back to"));
         }
-        if member.pending.as_mut().is_some_and(|pending| pending.end().is_none()) {
+        if member.pending.iter_mut().any(|pending| pending.end().is_none()) {
             return Err(Refusal::admin("another change is on its way to the fleet"));
         }
+        member.pending.retain_mut(|pending| !pending.is_forgotten());
         let id = format!("{:032x}", rand::random::<u128>());
         let version = FleetVersion::new(id.clone(), member.node(), origin, document);
         let (to, outcome) = channel();
         let base = view.member.running.map_or(0, |mark| mark.version);
         member.thread.send(FleetOrder::Propose(Box::new(Proposal { version, base, trial, outcome: to })));
         let document = document.clone();
-        member.pending = Some(PendingChange { since, id, document, outcome, end: None });
+        member.pending.push(PendingChange { since, id, document, outcome, end: None });
         Ok(())
     }
 
@@ -294,29 +316,39 @@ impl Runtime {
     pub fn proposed(&mut self, since: Instant) -> Option<ChangeState> {
         let member = self.fleet.as_mut()?;
         let view = member.view();
-        let pending = member.pending.as_mut().filter(|pending| pending.since == since)?;
-        Some(pending.state(&view))
+        let index = member.pending.iter().position(|pending| pending.since == since)?;
+        let state = member.pending[index].state(&view);
+        if state != ChangeState::Waits {
+            member.pending.remove(index);
+        }
+        Some(state)
     }
 }
 
 impl PendingChange {
     /// What has become of it; `None`: that is not known yet.
-    fn end(&mut self) -> Option<&Result<(i64, Instant), String>> {
+    fn end(&mut self) -> Option<&(Result<i64, String>, Instant)> {
         if self.end.is_none() {
-            self.end = match self.outcome.try_recv() {
-                Ok(end) => Some(end.map(|version| (version, Instant::now()))),
+            let end = match self.outcome.try_recv() {
+                Ok(end) => Some(end),
                 Err(TryRecvError::Empty) => None,
                 Err(TryRecvError::Disconnected) => Some(Err("the thread of the fleet has ended".to_owned())),
             };
+            self.end = end.map(|end| (end, Instant::now()));
         }
         self.end.as_ref()
+    }
+
+    /// Whether its end is known for so long that nobody can wait for it any more.
+    fn is_forgotten(&mut self) -> bool {
+        self.end().is_some_and(|(_, at)| at.elapsed() > LONGEST_APPLY * 2)
     }
 
     fn state(&mut self, view: &FleetView) -> ChangeState {
         let (version, at) = match self.end() {
             None => return ChangeState::Waits,
-            Some(Err(reason)) => return ChangeState::Refused(reason.clone()),
-            Some(Ok(stored)) => *stored,
+            Some((Err(reason), _)) => return ChangeState::Refused(reason.clone()),
+            Some((Ok(version), at)) => (*version, *at),
         };
         let member = &view.member;
         if member.running.is_some_and(|mark| mark.version >= version && !mark.is_on_trial) {

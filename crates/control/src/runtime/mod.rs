@@ -6,6 +6,7 @@
 mod admin;
 mod fleet;
 mod fleet_questions;
+mod fleet_trial;
 mod hold;
 mod hour;
 mod http;

@@ -12,7 +12,7 @@ use super::super::figures::{FiguresWish, FleetFigures, ask_all};
 use super::super::host_name;
 use super::super::report::{NodeReport, ReportOrigin};
 use super::super::taken_back::{self, TakenBack};
-use super::super::transaction::Transaction;
+use super::super::transaction::{KeyValue, Transaction};
 use super::{Runner, now};
 
 /// What this process knows of the report under its name.
@@ -137,6 +137,8 @@ impl Runner {
             address,
             is_encrypted: self.status.is_encrypted,
             modules: self.status.modules.clone(),
+            standing: self.standing(),
+            revision: 0,
         }
     }
 
@@ -190,7 +192,10 @@ impl Runner {
     /// The reports of all members.
     pub(super) async fn members(&mut self) -> Result<Vec<NodeReport>, String> {
         let pairs = self.etcd.all(&self.keys.nodes(), MOST_MEMBERS).await?;
-        let members: Vec<_> = pairs.iter().filter_map(|pair| NodeReport::decode(&pair.value)).collect();
+        let report = |pair: &KeyValue| {
+            Some(NodeReport { revision: pair.revision, ..NodeReport::decode(&pair.value)? })
+        };
+        let members: Vec<_> = pairs.iter().filter_map(report).collect();
         self.known.clone_from(&members);
         Ok(members)
     }
@@ -222,7 +227,7 @@ const KEEP: Duration = Duration::from_secs(3);
 const LEASE_SECONDS: u64 = 10;
 
 /// After which time the report of a process that has died is gone for certain.
-const LONGEST_LEASE: Duration = Duration::from_secs(LEASE_SECONDS + 2);
+pub(super) const LONGEST_LEASE: Duration = Duration::from_secs(LEASE_SECONDS + 2);
 
 /// After how long the report of another Narrows with the same name is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);

@@ -7,40 +7,65 @@ use narrows_proxy::rt::Instant;
 
 use super::super::etcd::USUAL_TIME;
 use super::super::member::FleetTrial;
-use super::super::propose::{self, Proposal};
+use super::super::propose::{self, Proposal, TrialWish};
 use super::super::record;
 use super::super::report::NodeReport;
 use super::super::taken_back::{self, TakenBack};
 use super::super::transaction::Transaction;
 use super::super::trial::{TrialState, judge};
+use super::super::unusable;
+use super::report::LONGEST_LEASE;
 use super::{Runner, now};
 
 /// A trial that was begun here.
 pub(super) struct OwnTrial {
     version: i64,
+    nodes: Vec<String>,
     began: Instant,
-    healthy_since: Option<Instant>,
+    /// Whether all members were seen to run it.
+    has_begun: bool,
     /// Why it is taken back.
     failed: Option<String>,
-    outcome: Sender<Result<i64, String>>,
+    /// Since when etcd cannot be used.
+    without_etcd: Option<Instant>,
+    /// When etcd was back last, and its revision then: reports that are older say nothing any more.
+    returned: Option<(Instant, i64)>,
+    /// Who waits for its end.
+    outcome: Option<Sender<Result<i64, String>>>,
+}
+
+impl OwnTrial {
+    /// Answers who waits, once.
+    fn answer(&mut self, outcome: Result<i64, String>) {
+        // A control thread that has ended needs no answer.
+        let _ = self.outcome.take().map(|to| to.send(outcome));
+    }
 }
 
 impl Runner {
     /// Stores a change as the next version, or begins its trial.
     pub(super) async fn propose(&mut self, proposal: Proposal) {
         let lease = self.lease.map(|(lease, _)| lease);
-        let stored = match self.look().await {
+        let stored = match self.look_anywhere().await {
             _ if self.own.obstacle().is_some() => Err(self.own.obstacle().unwrap_or_default()),
             Ok(()) => {
                 let here = (&self.member, &self.seen, lease);
                 propose::store((&mut self.etcd, &self.keys), here, &proposal).await
             }
-            Err(reason) => Err(format!("etcd cannot be reached ({reason}); nothing has changed")),
+            Err(reason) => Err(format!("{}; nothing has changed", unusable(&reason))),
         };
         match (stored, &proposal.trial) {
-            (Ok(version), Some(_)) => {
-                let (began, outcome) = (Instant::now(), proposal.outcome);
-                self.trial = Some(OwnTrial { version, began, healthy_since: None, failed: None, outcome });
+            (Ok(version), Some(TrialWish { nodes, .. })) => {
+                self.trial = Some(OwnTrial {
+                    version,
+                    nodes: nodes.clone(),
+                    began: Instant::now(),
+                    has_begun: false,
+                    failed: None,
+                    without_etcd: None,
+                    returned: None,
+                    outcome: Some(proposal.outcome),
+                });
             }
             // A control thread that has ended needs no answer.
             (stored, _) => drop(proposal.outcome.send(stored)),
@@ -62,16 +87,7 @@ impl Runner {
             return;
         };
         let Some(trial) = here.filter(|trial| trial.version == own.version) else {
-            let lost = || "its lease in etcd has ended".to_owned();
-            let outcome = match self.seen.head >= own.version {
-                true => Ok(own.version),
-                false => Err(format!(
-                    "version {} was taken back: {}",
-                    own.version,
-                    own.failed.unwrap_or_else(lost)
-                )),
-            };
-            return drop(own.outcome.send(outcome));
+            return self.end(own).await;
         };
         if let Some(reason) = &own.failed {
             self.take_back(&trial, reason).await;
@@ -81,32 +97,79 @@ impl Runner {
         self.trial = Some(own);
     }
 
+    /// Answers what has become of a trial that is over.
+    async fn end(&mut self, mut own: OwnTrial) {
+        // A newer head says nothing about this one, which may have been taken back before.
+        let was_taken_back = self.seen.head > own.version
+            && (own.failed.is_some()
+                || self.taken_back().await.is_ok_and(|all| all.iter().any(|it| it.version == own.version)));
+        let outcome = match self.seen.head >= own.version && !was_taken_back {
+            true => Ok(own.version),
+            false => {
+                let reason = own.failed.take().unwrap_or_else(|| "its lease in etcd has ended".to_owned());
+                Err(format!("version {} was taken back: {reason}", own.version))
+            }
+        };
+        own.answer(outcome);
+    }
+
     /// Does with a trial what the reports ask for.
     async fn judge(&mut self, own: &mut OwnTrial, trial: &FleetTrial, reports: &[NodeReport]) {
-        match judge(trial, reports, own.began.elapsed(), own.healthy_since.is_some()) {
-            TrialState::Waits => {}
+        let of_trial = || reports.iter().filter(|report| trial.nodes.contains(&report.node));
+        if let Some((at, revision)) = own.returned
+            && at.elapsed() < LONGEST_LEASE
+            && of_trial().any(|report| report.revision <= revision)
+        {
+            return;
+        }
+        match judge(trial, reports, own.began.elapsed(), own.has_begun) {
+            TrialState::Begins => {}
+            TrialState::Runs => own.has_begun = true,
             TrialState::TakenBack(reason) => {
                 tracing::warn!(version = own.version, reason, "a version of the fleet is taken back");
                 self.take_back(trial, &reason).await;
                 own.failed = Some(reason);
             }
-            TrialState::Healthy => {
-                let since = *own.healthy_since.get_or_insert_with(Instant::now);
-                if since.elapsed() >= Duration::from_secs(trial.seconds) {
-                    self.promote(trial).await;
-                }
-            }
+            TrialState::Passed => self.promote(trial, of_trial()).await,
+        }
+    }
+
+    /// Etcd cannot be used: an administrator does not wait for the end of a trial without end.
+    pub(super) fn is_without_etcd(&mut self, reason: &str) {
+        let Some(own) = &mut self.trial else { return };
+        let since = *own.without_etcd.get_or_insert_with(Instant::now);
+        if since.elapsed() >= LONGEST_SILENCE {
+            let (version, nodes) = (own.version, own.nodes.join(", "));
+            let cannot = unusable(reason);
+            own.answer(Err(format!(
+                "{cannot}: it is not known what becomes of version {version} of the fleet. It is on trial on {nodes} until etcd \
+                 is back, and is then taken back, unless all members have got it at the last moment: SHOW NARROWS FLEET shows it"
+            )));
+        }
+    }
+
+    /// Etcd answers, and has that revision now.
+    pub(super) fn has_returned(&mut self, revision: i64) {
+        let Some(own) = &mut self.trial else { return };
+        let Some(since) = own.without_etcd.take() else { return };
+        own.returned = Some((Instant::now(), revision));
+        let seconds = since.elapsed().as_secs();
+        if seconds >= LONGEST_OUTAGE.as_secs() {
+            let reason = || format!("etcd could not be used for {seconds} seconds during the trial");
+            own.failed.get_or_insert_with(reason);
         }
     }
 
     /// Makes the version on trial the head. Whether that has succeeded is seen at the next look.
-    async fn promote(&mut self, trial: &FleetTrial) {
+    async fn promote(&mut self, trial: &FleetTrial, reports: impl Iterator<Item = &NodeReport>) {
         let head = record::head(trial.version, self.seen.last);
         let promote = Transaction::default()
             .when(&self.keys.head(), self.seen.revision)
-            .when(&self.keys.trial(), trial.revision)
-            .put(&self.keys.head(), head, None)
-            .delete(&self.keys.trial());
+            .when(&self.keys.trial(), trial.revision);
+        // A member that has something else to say now has not passed.
+        let promote =
+            reports.fold(promote, |it, report| it.when(&self.keys.node(&report.node), report.revision));
+        let promote = promote.put(&self.keys.head(), head, None).delete(&self.keys.trial());
         let _ = self.etcd.run(&promote, USUAL_TIME).await;
     }
 
@@ -131,3 +194,9 @@ impl Runner {
         let _ = self.etcd.run(&end, USUAL_TIME).await;
     }
 }
+
+/// How long etcd may be away during a trial: as long as the lease of a report, after which nothing is known of a member.
+const LONGEST_OUTAGE: Duration = Duration::from_secs(10);
+
+/// How long an administrator waits for the end of a trial while etcd is away.
+const LONGEST_SILENCE: Duration = Duration::from_secs(20);
