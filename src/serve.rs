@@ -13,7 +13,7 @@ use narrows_control::monitor::placement::Known;
 use narrows_control::runtime::{Begun, End, Keep, Process, as_known};
 use narrows_control::secrets::Secrets;
 use narrows_control::store::{Frozen, Store};
-use narrows_control::tls::{self, KeyFile};
+use narrows_control::tls::{self, KeyFile, LoadedTls};
 use narrows_control::variables::Values;
 use narrows_control::{audit_log, query_log};
 use narrows_proxy::hot_restart::slot_table;
@@ -125,6 +125,13 @@ fn ran_before(stance: Stance, memory: Option<OwnedFd>, line: &Line) -> anyhow::R
         (_, Some(memory)) => thaw(memory, line).map(Some),
         (_, None) => bail!("the former configuration is missing"),
     }
+}
+
+/// Uses these keys and certificates; returns the files that they depend on.
+fn take_keys(keys: LoadedTls, rows: &mut Rows) -> Vec<KeyFile> {
+    keys.remarks.iter().for_each(|remark| warn!("{remark}"));
+    rows.tls = keys.tls;
+    keys.read
 }
 
 /// Reads the former configuration.
@@ -255,7 +262,8 @@ impl Server<'_> {
     ) -> anyhow::Result<Option<Serving>> {
         let mut rows = frozen.rows().clone();
         let secrets = Secrets::at_a_start(&mut rows.users, frozen.variables());
-        let key_files = self.keys(frozen.variables(), &mut rows, &secrets)?;
+        let keys = tls::load_usable(&self.launch.datadir, frozen.variables(), &rows.ssl_params, &secrets);
+        let key_files = take_keys(keys, &mut rows);
         let (known, mut holds) = (frozen.known().clone(), frozen.holds().clone());
         let as_known = as_known(&rows, frozen.variables(), &known, self.launch.monitoring());
         let mut plane =
@@ -325,9 +333,7 @@ impl Server<'_> {
     fn keys(&self, variables: &Values, rows: &mut Rows, secrets: &Secrets) -> anyhow::Result<Vec<KeyFile>> {
         let keys = tls::load(&self.launch.datadir, variables, &rows.ssl_params, secrets)
             .context("reading keys and certificates")?;
-        keys.remarks.iter().for_each(|remark| warn!("{remark}"));
-        rows.tls = keys.tls;
-        Ok(keys.read)
+        Ok(take_keys(keys, rows))
     }
 
     fn sockets(&self) -> Arc<dyn Sockets> {

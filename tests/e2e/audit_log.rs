@@ -154,6 +154,26 @@ fn what_administrators_change_is_in_it_with_the_values_before_and_after() {
 }
 
 #[test]
+fn plans_and_rollbacks_are_in_it_with_what_runs_differently() {
+    let (narrows, folder) = audited(&NarrowsConfig::new().server(0, 1, ""));
+    let mut admin = narrows.admin();
+    admin.query("UPDATE mysql_servers SET weight = 5").ok().expect("changed");
+    let token = admin.query("NARROWS PLAN").text_rows()[0][1].clone().expect("a token");
+    admin.query(format!("NARROWS APPLY PLAN '{token}'")).ok().expect("applied");
+    admin.query("NARROWS ROLLBACK TO 1").ok().expect("as before");
+    let events = wait_for(&folder, "Admin_Statement", 3);
+    let weights = |event: &Json| {
+        let change = &event["changes"][0];
+        assert_eq!(change["table"], "runtime.mysql_servers", "{event}");
+        change["columns"]["weight"].clone()
+    };
+    let statements: Vec<&Json> = events.iter().filter(|event| event["event"] == "Admin_Statement").collect();
+    let [_, applied, back] = &statements[..] else { panic!("{events:#?}") };
+    assert_eq!(weights(applied), json!({ "before": "1", "after": "5" }));
+    assert_eq!(weights(back), json!({ "before": "5", "after": "1" }));
+}
+
+#[test]
 fn nobody_can_write_into_it_or_make_it_miss_a_change() {
     let (narrows, folder) = audited(&NarrowsConfig::new().server(0, 1, ""));
     let mut admin = narrows.admin();

@@ -63,6 +63,25 @@ fn a_new_pair_is_in_force_when_both_files_are_there_and_half_of_one_never_is() {
 }
 
 #[test]
+fn files_that_do_not_fit_do_not_keep_the_next_process_from_serving() {
+    let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &mariadb().supervised());
+    let file = |name: &str| narrows.data_file(name);
+    let trust =
+        tls_client(&fs::read_to_string(file("proxysql-ca.pem")).expect("made at the first start"), None);
+    let first = shown(&narrows, &trust);
+    let own = fs::read_to_string(file("proxysql-key.pem")).expect("made at the first start");
+    let other = Authority::new("of others").issue("other", &["127.0.0.1"], Validity::Current);
+    write(&file("proxysql-key.pem"), &other.key);
+    narrows.wait_for_log(0, |log| log.contains("those before stay in force"));
+    narrows_testkit::kill(narrows.worker());
+    narrows.wait_for_log(0, |log| log.contains("clients are served without TLS until its files can be used"));
+    assert_eq!(narrows.client().query("SELECT 1").cell().as_deref(), Some("1"));
+    write(&file("proxysql-key.pem"), &own);
+    narrows.wait_for_log(0, |log| log.contains("keys and certificates have changed, and are in force"));
+    assert_eq!(shown(&narrows, &trust), first);
+}
+
+#[test]
 fn authorities_of_servers_are_read_again_and_a_damaged_file_changes_nothing() {
     let [old, new] = ["old", "new"].map(Authority::new);
     let folder = TempFolder::new("renewal");

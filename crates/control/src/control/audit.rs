@@ -23,6 +23,8 @@ use crate::versions::{ChangeKind, ConfigDocument, RowChange, changes};
 #[derive(Debug)]
 pub struct Audit {
     log: AuditLog,
+    /// The version that ran when a command began that has no answer yet, by session.
+    waiting: BTreeMap<u32, i64>,
     gathered: Option<Gathered>,
     window: Instant,
     lines: u32,
@@ -45,6 +47,8 @@ pub enum Before {
     Nothing,
     /// It changes something other than the tables.
     Command,
+    /// It makes another version the configuration; this one ran before.
+    Version(i64),
     /// It changes a layer, which had these contents.
     Layer(Layer, Module, ConfigDocument),
     /// It changes rows by this operation; for variables, these are their previous values.
@@ -62,8 +66,9 @@ pub fn before(store: &Store, caller: &Caller, statement: &Statement<'_>) -> Befo
             None => Before::Command,
         },
         // A plan changes nothing, and may have passwords in it.
-        "NARROWS" if statement.plain.get(..PLAN.len()).is_some_and(|it| it.eq_ignore_ascii_case(PLAN)) => {
-            Before::Nothing
+        "NARROWS" if starts_with(&statement.plain, PLAN) => Before::Nothing,
+        "NARROWS" if VERSIONS.iter().any(|it| starts_with(&statement.plain, it)) => {
+            Before::Version(store.version())
         }
         "PROXYSQL" | "NARROWS" | "KILL" | "TRUNCATE" => Before::Command,
         "SET" if !mentions(statement.sql, "mysql-") && !mentions(statement.sql, "admin-") => Before::Nothing,
@@ -74,6 +79,7 @@ pub fn before(store: &Store, caller: &Caller, statement: &Statement<'_>) -> Befo
         "DELETE" => rows(store, "removed", statement.sql),
         "WITH" => rows(store, "changed", statement.sql),
         "CREATE" | "DROP" | "ALTER" => Before::Rows("defined", None),
+        "SELECT" if starts_with(&statement.plain, OUTFILE) => Before::Command,
         "SELECT" | "SHOW" | "EXPLAIN" | "PRAGMA" | "HELP" | "DESC" | "DESCRIBE" | "USE" | "BEGIN"
         | "COMMIT" => Before::Nothing,
         _ => Before::Rows("changed", None),
@@ -132,7 +138,14 @@ fn put_values(contents: &mut ConfigDocument, values: Vec<(String, String)>) {
 impl Audit {
     /// Nothing to log yet.
     pub fn new(log: AuditLog) -> Audit {
-        Audit { log, gathered: None, window: Instant::now(), lines: 0, suppressed: 0 }
+        Audit {
+            log,
+            waiting: BTreeMap::new(),
+            gathered: None,
+            window: Instant::now(),
+            lines: 0,
+            suppressed: 0,
+        }
     }
 
     /// Prepares for a statement. The audit log needs the rows that it changes.
@@ -155,10 +168,16 @@ impl Audit {
         before: Before,
         reply: &Reply,
     ) {
-        // It is logged with its answer.
-        if matches!(before, Before::Nothing) || matches!(reply, Reply::NotYet) {
-            return;
-        }
+        let before = match (before, reply) {
+            (Before::Nothing, _) => return,
+            (Before::Version(version), Reply::NotYet) => return self.wait(caller.thread_id, version),
+            // It is logged with its answer.
+            (_, Reply::NotYet) => return,
+            (Before::Version(version), _) => {
+                Before::Version(self.waiting.remove(&caller.thread_id).unwrap_or(version))
+            }
+            (before, _) => before,
+        };
         let failure = match reply {
             Reply::Refused(refusal) => Some(refusal.message.as_str()),
             _ => None,
@@ -167,6 +186,7 @@ impl Audit {
             _ if failure.is_some() => Vec::new(),
             Before::Layer(layer, module, before) => changes(before, &contents(store, *layer, *module)),
             Before::Rows(_, Some(before)) => changes(before, &variables_in_memory(store)),
+            Before::Version(before) => self.since(store, *before),
             Before::Nothing | Before::Command | Before::Rows(_, None) => Vec::new(),
         };
         self.tell(store.take_changed_rows(), caller, statement, (&before, &changed), failure);
@@ -174,8 +194,8 @@ impl Audit {
         let what: String = statement.plain.chars().take(LONGEST).collect();
         match (before, failure) {
             (Before::Nothing, _) | (Before::Rows(..), Some(_)) => {}
-            (Before::Command, None) => self.line(&by, &what),
-            (Before::Command | Before::Layer(..), Some(reason)) => {
+            (Before::Command | Before::Version(_), None) => self.line(&by, &what),
+            (Before::Command | Before::Version(_) | Before::Layer(..), Some(reason)) => {
                 self.line(&by, &format!("{what}: refused: {reason}"));
             }
             (Before::Layer(..), None) => {
@@ -199,6 +219,27 @@ impl Audit {
         }
     }
 
+    /// A command that makes another version has no answer yet: a fleet has to agree.
+    fn wait(&mut self, session: u32, version: i64) {
+        if self.waiting.len() >= MOST_WAITING {
+            // Sessions that have ended without an answer.
+            self.waiting.clear();
+        }
+        self.waiting.entry(session).or_insert(version);
+    }
+
+    /// What runs differently since that version, for the audit log.
+    fn since(&self, store: &mut Store, version: i64) -> Vec<RowChange> {
+        if !self.log.is_on() || store.version() == version {
+            return Vec::new();
+        }
+        match store.version_document(version) {
+            Ok(Some((before, _))) => changes(&before, store.current()),
+            // It is not kept, or cannot be read: the history of versions says so, too.
+            Ok(None) | Err(_) => Vec::new(),
+        }
+    }
+
     /// Adds a statement to the audit log.
     fn tell(
         &self,
@@ -215,6 +256,7 @@ impl Audit {
         self.log.tell(|| {
             let changed = match before {
                 Before::Layer(layer, ..) => event::of_layer(*layer, changed),
+                Before::Version(_) => event::of_layer(Layer::Runtime, changed),
                 Before::Rows(_, Some(_)) if rows.rows.is_empty() => event::of_layer(Layer::Memory, changed),
                 _ => event::of_rows(&rows),
             };
@@ -222,7 +264,12 @@ impl Audit {
                 Before::Rows(..) => event::masked_error(failure),
                 _ => failure.to_owned(),
             });
-            event::event(caller, statement, changed, failure)
+            let text = match before {
+                // A token or a number, and a comment.
+                Before::Version(_) => statement.plain.chars().take(LONGEST).collect(),
+                _ => event::masked(&statement.plain),
+            };
+            event::event(caller, text, changed, failure)
         });
     }
 
@@ -342,6 +389,16 @@ fn mentions(sql: &str, word: &str) -> bool {
     start.windows(word.len()).any(|window| window.eq_ignore_ascii_case(word.as_bytes()))
 }
 
+fn starts_with(statement: &str, words: &str) -> bool {
+    statement.get(..words.len()).is_some_and(|start| start.eq_ignore_ascii_case(words))
+}
+
+/// How commands begin that make another version the configuration.
+const VERSIONS: [&str; 2] = ["NARROWS APPLY", "NARROWS ROLLBACK"];
+
+/// How the command begins that writes the configuration, with its passwords, to a file.
+const OUTFILE: &str = "SELECT CONFIG INTO OUTFILE";
+
 /// How commands begin that make a plan.
 const PLAN: &str = "NARROWS PLAN";
 
@@ -356,6 +413,9 @@ const LONGEST: usize = 200;
 
 /// How many rows and variables of one change are named.
 const MOST_NAMED: usize = 5;
+
+/// How many commands are waited for.
+const MOST_WAITING: usize = 256;
 
 /// How many tables are named in one line.
 const MOST_TABLES: usize = 8;

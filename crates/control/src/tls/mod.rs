@@ -95,19 +95,44 @@ pub fn load(
     rows: &[SslParamsRow],
     secrets: &Secrets,
 ) -> Result<LoadedTls, TlsError> {
+    load_with(datadir, (values, secrets), rows, |error, _| Err(error))
+}
+
+/// The same for a process that continues after another one, and must serve: a file that cannot be used leaves clients
+/// without TLS, with a remark, until it can.
+pub fn load_usable(datadir: &Path, values: &Values, rows: &[SslParamsRow], secrets: &Secrets) -> LoadedTls {
+    let tolerate = |error: TlsError, remarks: &mut Vec<String>| {
+        remarks.push(format!("clients are served without TLS until its files can be used: {error}"));
+        Ok(())
+    };
+    load_with(datadir, (values, secrets), rows, tolerate).unwrap_or_default()
+}
+
+/// `judge` says whether files that cannot be used are an error.
+fn load_with(
+    datadir: &Path,
+    (values, secrets): (&Values, &Secrets),
+    rows: &[SslParamsRow],
+    judge: impl Fn(TlsError, &mut Vec<String>) -> Result<(), TlsError>,
+) -> Result<LoadedTls, TlsError> {
     let read = watched::files(datadir, values, rows);
     let mut loaded = LoadedTls::default();
     let passphrase = Passphrase::of(keys::FOR_CLIENTS, values, secrets);
     let keylog = keylog::open(datadir, text(values, "admin-ssl_keylog_file"), &mut loaded.remarks);
     let clients = match values.value("mysql-have_ssl") {
         Some(Value::Flag(false)) => None,
-        _ => {
-            let mut config = for_clients(datadir, passphrase, &mut loaded)?;
-            config.key_log = keylog.clone();
-            Some(Arc::new(config))
-        }
+        _ => match for_clients(datadir, passphrase, &mut loaded) {
+            Ok(mut config) => {
+                config.key_log = keylog.clone();
+                Some(Arc::new(config))
+            }
+            Err(error) => judge(error, &mut loaded.remarks).map(|()| None)?,
+        },
     };
-    let key_pair = Some(key_pair(datadir, passphrase, &mut loaded.remarks)?);
+    let key_pair = match key_pair(datadir, passphrase, &mut loaded.remarks) {
+        Ok(pair) => Some(pair),
+        Err(error) => judge(error, &mut loaded.remarks).map(|()| None)?,
+    };
     let servers = backend::toward_servers((values, secrets), rows, &keylog, &mut loaded);
     // What this has made itself is no change.
     loaded.read = read

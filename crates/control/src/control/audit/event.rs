@@ -4,7 +4,6 @@ use narrows_proxy::audit::{AuditEvent, AuditPeer};
 use serde_json::{Map, Value as Json, json};
 
 use crate::admin::request::Caller;
-use crate::admin::statement::Statement;
 use crate::schema::{Database, Layer};
 use crate::store::RowsChanged;
 use crate::traces::private;
@@ -33,7 +32,7 @@ pub fn of_rows(changed: &RowsChanged) -> StatementChanges {
 /// The event of a statement; `failure` is the error that answers it.
 pub fn event(
     caller: &Caller,
-    statement: &Statement<'_>,
+    statement: String,
     changed: StatementChanges,
     failure: Option<String>,
 ) -> AuditEvent {
@@ -43,8 +42,7 @@ pub fn event(
         client: (caller.host.clone(), caller.port),
         ..AuditPeer::default()
     };
-    let mut event =
-        AuditEvent::now("Admin_Statement", peer).with("statement", masked(statement.plain.as_ref()));
+    let mut event = AuditEvent::now("Admin_Statement", peer).with("statement", statement);
     if let Some(failure) = failure {
         event = event.with("extra_info", failure);
     }
@@ -66,7 +64,7 @@ pub fn masked_error(error: &str) -> String {
 const REFUSED: &str = "ProxySQL Admin Error: ";
 
 /// A statement without what may be a password in it: `SET` takes values without quotes.
-fn masked(statement: &str) -> String {
+pub fn masked(statement: &str) -> String {
     let is_set = statement.get(..4).is_some_and(|word| word.eq_ignore_ascii_case("SET "));
     match statement.split_once('=').filter(|_| is_set) {
         Some((name, _)) => format!("{}=?", private::statement(name.as_bytes())),
