@@ -19,7 +19,7 @@ fn either_version_is_there_and_whole_after_a_kill_at_any_moment() {
     let mut random = Random::new("versions::crash");
     let mut narrows = start(&NarrowsConfig::new().supervised());
     enact(&mut narrows.admin(), &narrows, &Generated::new(&mut random));
-    let (mut old, mut new) = (0, 0);
+    let (mut old, mut new, mut deaths) = (0, 0, 0);
     for round in 0..rounds {
         let what = format!("round {round}");
         let mut admin = narrows.admin();
@@ -33,7 +33,9 @@ fn either_version_is_there_and_whole_after_a_kill_at_any_moment() {
         let path = narrows.folder().join("wanted.cnf");
         let (token, _) = plan(&mut admin, &format!("NARROWS PLAN FILE '{}'", path.display()));
         let wait = Duration::from_micros(random.below(12_000));
-        let everything = random.below(3) == 0;
+        // A supervisor whose worker processes die one after another waits longer and longer.
+        let everything = random.below(3) == 0 || deaths == MOST_DEATHS;
+        deaths = if everything { 0 } else { deaths + 1 };
         thread::scope(|scope| {
             scope.spawn(move || send(&mut admin, &format!("NARROWS APPLY PLAN '{token}'")));
             thread::sleep(wait);
@@ -80,5 +82,8 @@ fn send(admin: &mut RawClient, statement: &str) {
     let _ = admin.send_command(COM_QUERY, statement.as_bytes());
     let _ = admin.read();
 }
+
+/// How many worker processes die before the supervisor does.
+const MOST_DEATHS: u32 = 5;
 
 const COM_QUERY: u8 = 3;
