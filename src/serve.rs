@@ -244,7 +244,7 @@ impl Server<'_> {
         let store = Store::open(self.launch.opening())?;
         store.remarks().iter().for_each(|remark| warn!("{remark}"));
         let mut rows = store.rows();
-        let secrets = Secrets::at_a_start(&mut rows.users, store.variables());
+        let secrets = Secrets::at_a_start(&mut rows, store.variables());
         let key_files = self.keys(store.variables(), &mut rows, &secrets)?;
         let known = Known::default();
         let as_known = as_known(&rows, store.variables(), &known, self.launch.monitoring());
@@ -261,7 +261,7 @@ impl Server<'_> {
         signals: &Signals,
     ) -> anyhow::Result<Option<Serving>> {
         let mut rows = frozen.rows().clone();
-        let secrets = Secrets::at_a_start(&mut rows.users, frozen.variables());
+        let secrets = Secrets::at_a_start(&mut rows, frozen.variables());
         let keys = tls::load_usable(&self.launch.datadir, frozen.variables(), &rows.ssl_params, &secrets);
         let key_files = take_keys(keys, &mut rows);
         let (known, mut holds) = (frozen.known().clone(), frozen.holds().clone());

@@ -24,7 +24,7 @@ pub fn findings(loaded: &LoadedFile, places: &Places) -> anyhow::Result<Vec<Find
     let mut secrets = Secrets::default();
     secrets.fetch(&secrets::in_force(&loaded.rows.users, &loaded.variables));
     let mut rows = loaded.rows.clone();
-    secrets.resolve(&mut rows.users);
+    secrets.resolve(&mut rows);
     let access = MonitorLogin {
         username: settings.username.clone(),
         password: secrets.value(&settings.password).unwrap_or_default().to_owned(),

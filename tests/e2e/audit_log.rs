@@ -132,7 +132,9 @@ fn what_administrators_change_is_in_it_with_the_values_before_and_after() {
     else {
         panic!("{events:#?}")
     };
-    assert_eq!(weight["thread_id"], login["thread_id"]);
+    for name in ["thread_id", "proxy_addr", "ssl"] {
+        assert_eq!(weight[name], login[name], "{name}");
+    }
     assert_eq!(weight["statement"], "UPDATE mysql_servers SET weight = ?");
     let server = "hostgroup_id=0 hostname='127.0.0.1' port=1";
     let row = |table: &str, key: &str, change: &str, columns: Json| json!([{ "table": table, "key": key, "change": change, "columns": columns }]);

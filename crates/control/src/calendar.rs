@@ -1,5 +1,15 @@
 //! The calendar, in UTC.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// `YYYY-MM-DD hh:mm:ss` and the microseconds as a fraction, of which `digits` are kept (at most 6).
+pub fn date_and_fraction(time: SystemTime, digits: usize) -> String {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
+    let micros = format!("{:06}", since.subsec_micros());
+    format!("{}.{}", date_and_time(seconds), micros.get(..digits).unwrap_or(&micros))
+}
+
 /// `YYYY-MM-DD hh:mm:ss` of a number of seconds since 1970.
 pub fn date_and_time(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));

@@ -40,9 +40,7 @@ impl Interfaces {
         }
         (interfaces, remarks)
     }
-}
 
-impl Interfaces {
     /// Why those of `wanted` that are not among `current` cannot be listened on. They are bound for a moment; Unix sockets,
     /// which another program may have, are not.
     pub fn obstacles(wanted: &[String], current: &[String], variable: &str) -> Vec<String> {

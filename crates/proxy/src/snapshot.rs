@@ -35,7 +35,7 @@ pub use login::{Lockout, LoginAttributes};
 use passthrough::forms;
 pub(crate) use passthrough::like_expression;
 pub use passthrough::{
-    AuthQuery, LONGEST_NAME, PassThroughUsers, Templates, Whose, finds_accounts, lets_unknown_users_in,
+    AuthQuery, PassThroughUsers, Templates, Whose, finds_accounts, lets_unknown_users_in, may_be_name,
 };
 pub use passwords::{PasswordSide, PasswordUse};
 pub use template_rows::is_template;

@@ -77,7 +77,7 @@ fn a_client_whose_login_is_too_old_leaves_when_it_is_in_no_transaction() {
     assert!(idle.is_closed_within(Duration::from_secs(20)));
     let mut busy = log_in(&narrows.endpoint(), "app", "right").expect("logged in");
     let mut gone = None;
-    narrows_testkit::wait_until("it is told to go", || {
+    narrows_testkit::wait_until("it has to leave", || {
         gone = busy.query("SELECT 1").error();
         gone.is_some()
     });

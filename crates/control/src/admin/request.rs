@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use narrows_proxy::audit::AuditPeer;
 use narrows_proxy::rt::oneshot;
 
 use super::reply::Reply;
@@ -18,8 +19,8 @@ pub struct Caller {
     pub host: String,
     /// The client's port.
     pub port: u16,
-    /// The id of its connection; 0 if it has none of the admin interface.
-    pub thread_id: u32,
+    /// Its connection, if it is one of the admin interface.
+    pub connection: Box<AuditPeer>,
     /// Warnings of its last statement.
     pub warnings: Vec<Warning>,
     /// Whether its statement has already been checked, and SQLite accepts it.
@@ -36,7 +37,7 @@ impl Default for Caller {
             user: String::new(),
             host: String::new(),
             port: 0,
-            thread_id: 0,
+            connection: Box::default(),
             warnings: Vec::new(),
             is_checked: false,
             is_first: true,

@@ -67,7 +67,7 @@ impl Session {
                     user: login.user.clone(),
                     host: peer.0,
                     port: peer.1,
-                    thread_id: id,
+                    connection: Box::new(who.clone()),
                     warnings: Vec::new(),
                     is_checked: false,
                     is_first: true,
@@ -292,6 +292,7 @@ impl Session {
             return Ok(Next::End);
         };
         self.door.audit_log.tell(|| AuditEvent::now("Admin_Change_User_OK", who.clone()));
+        *self.caller.connection = who.clone();
         (self.place, self.who) = (place, who);
         self.caller.role = role;
         self.caller.user = user;

@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use narrows_proxy::audit::AuditEvent;
 use serde_json::{Map, Value as Json, json};
 
-use crate::calendar::date_and_time;
+use crate::calendar::date_and_fraction;
 
 /// A line without its end.
 pub fn line(event: &AuditEvent) -> String {
@@ -44,9 +44,7 @@ fn millis(time: SystemTime) -> u64 {
 
 /// `YYYY-MM-DD hh:mm:ss.mmm` in UTC.
 fn date(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-    format!("{}.{:03}", date_and_time(seconds), since.subsec_millis())
+    date_and_fraction(time, 3)
 }
 
 #[cfg(test)]

@@ -170,11 +170,13 @@ impl Audit {
     ) {
         let before = match (before, reply) {
             (Before::Nothing, _) => return,
-            (Before::Version(version), Reply::NotYet) => return self.wait(caller.thread_id, version),
+            (Before::Version(version), Reply::NotYet) => {
+                return self.wait(caller.connection.thread_id, version);
+            }
             // It is logged with its answer.
             (_, Reply::NotYet) => return,
             (Before::Version(version), _) => {
-                Before::Version(self.waiting.remove(&caller.thread_id).unwrap_or(version))
+                Before::Version(self.waiting.remove(&caller.connection.thread_id).unwrap_or(version))
             }
             (before, _) => before,
         };

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use narrows_proxy::query_log::{BoundValues, Record};
 use serde_json::{Value, json};
 
-use crate::calendar::date_and_time;
+use crate::calendar::date_and_fraction;
 
 /// A line without its end.
 pub fn line(record: &Record, is_text: bool) -> String {
@@ -117,9 +117,7 @@ fn whole_micros(time: Duration) -> u64 {
 
 /// `YYYY-MM-DD hh:mm:ss.uuuuuu` in UTC.
 fn date(time: SystemTime) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-    format!("{}.{:06}", date_and_time(seconds), since.subsec_micros())
+    date_and_fraction(time, 6)
 }
 
 #[cfg(test)]

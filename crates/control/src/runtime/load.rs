@@ -100,8 +100,7 @@ impl Runtime {
         let mut warnings = Vec::new();
         self.fetch_secrets(candidate)?;
         let mut rows = candidate.rows.clone();
-        self.secrets.resolve(&mut rows.users);
-        self.secrets.resolve_variables(&mut rows.variables);
+        self.secrets.resolve(&mut rows);
         let keys = self.keys_for(store, candidate, &mut warnings);
         rows.tls = keys.as_ref().map_or_else(|| self.rows.tls.clone(), |(tls, _)| tls.clone());
         let key_files = keys.map(|(_, files)| files);

@@ -40,10 +40,7 @@ impl Runtime {
         let places = all_places(store);
         self.secrets.keep(&places);
         let Some(watch) = &self.watch else { return };
-        let mut references: Vec<String> = places.into_iter().map(|place| place.text).collect();
-        references.retain(|text| secrets::is_reference(text));
-        references.sort_unstable();
-        references.dedup();
+        let references = secrets::references(&places).into_iter().map(str::to_owned).collect();
         let interval = match store.variables().value("admin-exec_secrets_interval") {
             Some(Value::Integer(seconds @ 1..)) => u64::try_from(*seconds).ok().map(Duration::from_secs),
             _ => None,
@@ -78,11 +75,9 @@ impl Runtime {
 
     /// Returns the names of the places that have another password.
     fn put_secrets_into_force(&mut self, store: &Store, changed: &[String]) -> Vec<String> {
-        let mut users = store.rows().users;
-        self.secrets.resolve(&mut users);
-        let mut variables = store.rows().variables;
-        self.secrets.resolve_variables(&mut variables);
-        let rows = Rows { users, variables, ..self.rows.clone() };
+        let Rows { users, variables, .. } = store.rows();
+        let mut rows = Rows { users, variables, ..self.rows.clone() };
+        self.secrets.resolve(&mut rows);
         if let Err(error) = self.plane.publish(self.servers.over(&rows)) {
             // Only passwords have changed, and they are never a reason to refuse a configuration.
             tracing::error!(%error, "cannot apply passwords that have changed");

@@ -11,10 +11,10 @@ mod watch;
 
 use std::collections::HashMap;
 
-use narrows_proxy::snapshot::{UserRow, Variables};
+use narrows_proxy::snapshot::Rows;
 use zeroize::Zeroizing;
 
-pub use places::{SecretPlace, in_force, in_users, in_variables};
+pub use places::{SecretPlace, in_force, in_users, in_variables, references};
 pub use read::{MOST_BYTES, TIME_LIMIT, read};
 pub use reference::{is_reference, literal};
 pub use watch::{Followed, Renewal, SecretWatch};
@@ -28,29 +28,26 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// Looks up all passwords of a configuration, and gives accounts theirs. What cannot be looked up is logged and prevents
+    /// Looks up all passwords of a configuration, and puts them into its rows. What cannot be looked up is logged and prevents
     /// nothing else: others can log in.
-    pub fn at_a_start(users: &mut [UserRow], values: &Values) -> Secrets {
+    pub fn at_a_start(rows: &mut Rows, values: &Values) -> Secrets {
         const MOST_LOGGED: usize = 50;
         let mut secrets = Secrets::default();
-        let faults = secrets.fetch(&in_force(users, values));
+        let faults = secrets.fetch(&in_force(&rows.users, values));
         for fault in faults.iter().take(MOST_LOGGED) {
             tracing::error!("{fault}: no login with it succeeds until it can be looked up");
         }
         if let Some(more @ 1..) = faults.len().checked_sub(MOST_LOGGED) {
             tracing::error!(more, "there are more passwords that cannot be looked up");
         }
-        secrets.resolve(users);
+        secrets.resolve(rows);
         secrets
     }
 
     /// Looks up the references among these texts. Returns a sentence for each one that cannot be: it names the place and
     /// the reason, and no value. A value that was known before stays known.
     pub fn fetch(&mut self, places: &[SecretPlace]) -> Vec<String> {
-        let mut wanted: Vec<&str> = places.iter().map(|place| place.text.as_str()).collect();
-        wanted.retain(|text| is_reference(text));
-        wanted.sort_unstable();
-        wanted.dedup();
+        let wanted = references(places);
         let mut faults: HashMap<&str, String> = HashMap::new();
         for (text, found) in wanted.iter().zip(read::all(&wanted)) {
             match found {
@@ -81,9 +78,10 @@ impl Secrets {
         }
     }
 
-    /// Gives accounts their passwords. An account whose password is not known is not active: nobody can log in to it.
-    pub fn resolve(&self, users: &mut [UserRow]) {
-        for user in users {
+    /// Puts the values into the rows of the data plane. An account whose password is not known is not active: nobody can log
+    /// in to it. A password of a variable that is not known is empty.
+    pub fn resolve(&self, rows: &mut Rows) {
+        for user in &mut rows.users {
             match self.value(&user.password).map(str::to_owned) {
                 Some(password) => user.password = password,
                 None => {
@@ -95,12 +93,8 @@ impl Secrets {
                 user.attributes = attributes;
             }
         }
-    }
-
-    /// Gives the variables of the data plane their password. One that is not known is empty.
-    pub fn resolve_variables(&self, variables: &mut Variables) {
-        let password = self.value(&variables.auth_query_password).unwrap_or_default();
-        variables.auth_query_password = password.to_owned();
+        let password = self.value(&rows.variables.auth_query_password).unwrap_or_default().to_owned();
+        rows.variables.auth_query_password = password;
     }
 
     /// The attributes of an account with the value of its second password, without it if that is not known; `None` if

@@ -3,7 +3,7 @@
 use narrows_proxy::snapshot::UserRow;
 
 use super::ADDITIONAL_PASSWORD;
-use super::reference::Reference;
+use super::reference::{Reference, is_reference};
 use crate::config::form::Form;
 use crate::variables::{Kind, Value, Values};
 
@@ -27,6 +27,15 @@ impl std::fmt::Debug for SecretPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SecretPlace").field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+/// The references among them, each once.
+pub fn references(places: &[SecretPlace]) -> Vec<&str> {
+    let mut references: Vec<&str> = places.iter().map(|place| place.text.as_str()).collect();
+    references.retain(|text| is_reference(text));
+    references.sort_unstable();
+    references.dedup();
+    references
 }
 
 /// All of a configuration.

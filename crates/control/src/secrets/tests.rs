@@ -2,25 +2,19 @@
 
 use std::fs;
 
-use narrows_proxy::snapshot::HostgroupId;
+use narrows_proxy::snapshot::UserRow;
 
 use super::*;
+use crate::config::tables::USERS;
 use crate::variables::{Values, Variable};
 
 fn user(username: &str, password: &str, attributes: &str) -> UserRow {
     UserRow {
         username: username.to_owned(),
         password: password.to_owned(),
-        active: true,
-        use_ssl: false,
-        default_hostgroup: HostgroupId(0),
-        default_schema: String::new(),
-        schema_locked: false,
-        transaction_persistent: true,
-        fast_forward: false,
-        max_connections: 10,
         attributes: attributes.to_owned(),
-        comment: String::new(),
+        active: true,
+        ..(USERS.blank)()
     }
 }
 
@@ -104,7 +98,7 @@ fn accounts_get_their_passwords_and_those_without_are_not_active() {
     fs::write(&path, "quote\" and \\").unwrap();
     let file = format!("file:{}", path.display());
     let attributes = |text: &str| format!("{{\"additional_password\":\"{text}\",\"spiffe_id\":\"a:b\"}}");
-    let mut users = vec![
+    let users = vec![
         user("a", "clear", &attributes(&file)),
         user("b", &file, &attributes("env:NARROWS_NO_SUCH")),
         user("c", "env:NARROWS_NO_SUCH", ""),
@@ -119,7 +113,11 @@ fn accounts_get_their_passwords_and_those_without_are_not_active() {
             "mysql_users username='c': password: the environment variable NARROWS_NO_SUCH is not set",
         ]
     );
-    secrets.resolve(&mut users);
+    let mut rows = Rows { users, ..Rows::default() };
+    rows.variables.auth_query_password = "plain:file:/x".to_owned();
+    secrets.resolve(&mut rows);
+    assert_eq!(rows.variables.auth_query_password, "file:/x");
+    let users = rows.users;
     let shown: Vec<(&str, bool)> = users.iter().map(|user| (user.password.as_str(), user.active)).collect();
     assert_eq!(shown, [("clear", true), ("quote\" and \\", true), ("", false), ("file:/x", true)]);
     let json: serde_json::Value = serde_json::from_str(&users[0].attributes).unwrap();

@@ -32,7 +32,7 @@ struct Seen {
 }
 
 /// The database, the table and the key of a row.
-type RowName = (&'static str, &'static str, String);
+type RowName = (Database, &'static str, String);
 
 /// A row before the statement; and after it, once it is known that the statement changes it.
 #[derive(Debug, Default)]
@@ -75,7 +75,6 @@ impl RowWatch {
     pub fn take(&self) -> RowsChanged {
         let Seen { rows, more } = self.with(std::mem::take);
         let changed = rows.into_iter().filter_map(|((database, table, _), row)| {
-            let database = WATCHED.into_iter().find(|known| known.name() == database)?;
             let after = row.after?;
             Some((database, row_change(table, [row.before.as_ref(), after.as_ref()])?))
         });
@@ -91,7 +90,7 @@ impl RowWatch {
         let (Some(database), Some(table)) = (database, table) else { return };
         let cells = (2..context.len()).map(|at| context.get::<Value>(at).unwrap_or(Value::Null));
         let row: Vec<Value> = cells.collect();
-        let name = (database.name(), table, key(table, &row));
+        let name = (database, table, key(table, &row));
         self.with(|seen| seen.add(name, Some(row).filter(|_| !is_gone), is_after));
     }
 

@@ -35,9 +35,8 @@ impl LoginClaim<'_> {
     }
 
     pub(super) fn denied(&self, using_password: bool) -> String {
-        let user = String::from_utf8_lossy(self.user);
-        let password = yes_or_no(using_password);
-        format!("Access denied for user '{user}'@'{}' (using password: {password})", self.host)
+        let (user, host, password) = (self.name(), self.host, yes_or_no(using_password));
+        format!("Access denied for user '{user}'@'{host}' (using password: {password})")
     }
 }
 

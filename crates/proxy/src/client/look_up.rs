@@ -12,7 +12,7 @@ use crate::auth_query::{Cell, Hindrance, Queried};
 use crate::backend::{Table, Want};
 use crate::pool::{Ask, Exit, LeaseError};
 use crate::rt::{Instant, timeout};
-use crate::snapshot::{AuthQuery, LONGEST_NAME, Snapshot};
+use crate::snapshot::{AuthQuery, Snapshot, may_be_name};
 use crate::state::SessionState;
 use crate::worker::Worker;
 
@@ -101,8 +101,7 @@ async fn ask(
 /// The name, if it may be looked up.
 fn name_of<'a>(snapshot: &Snapshot, user: &'a [u8]) -> Option<&'a str> {
     let name = std::str::from_utf8(user).ok()?;
-    let is_name = !name.is_empty() && name.len() <= LONGEST_NAME;
-    (is_name && !snapshot.users.contains_key(user)).then_some(name)
+    (may_be_name(name) && !snapshot.users.contains_key(user)).then_some(name)
 }
 
 /// The answer of a server, or why there is none, for the log.

@@ -19,7 +19,7 @@ pub use causal::CausalReads;
 pub use clusters::{AuroraRow, Bond, ClusterRow, HostgroupPair, NO_CLUSTER};
 pub use fast_routing::FastRoutingRow;
 pub use firewall::{FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow};
-pub use networks::Networks;
+pub use networks::{Network, Networks};
 pub use preference::{BackupAvailability, PreferenceSettings};
 #[cfg(test)]
 pub(crate) use servers::tests::{hostgroup_attributes, server};

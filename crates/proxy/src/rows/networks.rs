@@ -9,7 +9,40 @@ pub struct Networks {
     everybody: bool,
     /// Unix sockets are among them.
     local: bool,
-    networks: Vec<(IpAddr, u8)>,
+    networks: Vec<Network>,
+}
+
+/// A network: an address, and how many of its bits count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Network(IpAddr, u8);
+
+impl Network {
+    /// The network of an address and a number of bits, as written; `None` if they are none.
+    pub fn parse(address: &str, bits: &str) -> Option<Network> {
+        let (address, bits): (IpAddr, u8) = (address.parse().ok()?, bits.parse().ok()?);
+        (bits <= width(address)).then_some(Network(address, bits))
+    }
+
+    /// Whether an address is in it. Those of IPv4 are in no network of IPv6.
+    pub fn contains(self, address: IpAddr) -> bool {
+        let Network(network, bits) = self;
+        let unequal = number(address) ^ number(network);
+        let is_same = unequal.checked_shr(u32::from(width(network) - bits)).unwrap_or(0) == 0;
+        is_same && address.is_ipv4() == network.is_ipv4()
+    }
+}
+
+/// How many bits an address has.
+fn width(address: IpAddr) -> u8 {
+    if address.is_ipv4() { 32 } else { 128 }
+}
+
+/// An address as a number.
+fn number(address: IpAddr) -> u128 {
+    match address {
+        IpAddr::V4(address) => u128::from(u32::from(address)),
+        IpAddr::V6(address) => u128::from(address),
+    }
 }
 
 impl Networks {
@@ -43,15 +76,7 @@ impl Networks {
             return false;
         }
         let Ok(peer) = peer.parse::<IpAddr>() else { return false };
-        self.networks.iter().any(|(network, bits)| match (network, peer) {
-            (IpAddr::V4(network), IpAddr::V4(peer)) => {
-                same_bits((u32::from(*network) as u128) << 96, (u32::from(peer) as u128) << 96, *bits)
-            }
-            (IpAddr::V6(network), IpAddr::V6(peer)) => {
-                same_bits(u128::from(*network), u128::from(peer), *bits)
-            }
-            _ => false,
-        })
+        self.networks.iter().any(|network| network.contains(peer))
     }
 }
 
@@ -59,16 +84,11 @@ impl Networks {
 const LOCAL: &str = "localhost";
 
 /// An address with or without `/bits`.
-fn network(item: &str) -> Option<(IpAddr, u8)> {
-    let (address, bits) = item.split_once('/').unwrap_or((item, ""));
-    let address: IpAddr = address.trim().parse().ok()?;
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    let bits = if bits.is_empty() { most } else { bits.trim().parse().ok()? };
-    (bits <= most).then_some((address, bits))
-}
-
-fn same_bits(one: u128, other: u128, bits: u8) -> bool {
-    (one ^ other).checked_shr(128 - u32::from(bits)).unwrap_or(0) == 0
+fn network(item: &str) -> Option<Network> {
+    match item.split_once('/') {
+        Some((address, bits)) => Network::parse(address.trim(), bits.trim()),
+        None => item.parse().ok().map(|address| Network(address, width(address))),
+    }
 }
 
 #[cfg(test)]

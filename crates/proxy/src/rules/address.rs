@@ -2,6 +2,8 @@
 
 use std::net::IpAddr;
 
+use crate::rows::Network;
+
 /// A condition on the client's address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum ClientAddress {
@@ -10,7 +12,7 @@ pub(super) enum ClientAddress {
     /// Clients whose address begins with this: `10.1.%`.
     BeginsWith(Box<str>),
     /// Clients in this network: `10.0.0.0/8`.
-    Network(IpAddr, u8),
+    Network(Network),
 }
 
 impl ClientAddress {
@@ -19,12 +21,8 @@ impl ClientAddress {
         if let Some((prefix, _)) = text.split_once('%') {
             return ClientAddress::BeginsWith(prefix.into());
         }
-        let network = text.split_once('/').and_then(|(address, bits)| {
-            let address: IpAddr = address.parse().ok()?;
-            let bits: u8 = bits.parse().ok()?;
-            (bits <= width(address)).then_some(ClientAddress::Network(address, bits))
-        });
-        network.unwrap_or_else(|| ClientAddress::Exactly(text.into()))
+        let network = text.split_once('/').and_then(|(address, bits)| Network::parse(address, bits));
+        network.map_or_else(|| ClientAddress::Exactly(text.into()), ClientAddress::Network)
     }
 
     /// The condition in the column of a rule; `None` if there is none.
@@ -37,13 +35,7 @@ impl ClientAddress {
         match self {
             ClientAddress::Exactly(address) => client == &**address,
             ClientAddress::BeginsWith(prefix) => client.starts_with(&**prefix),
-            ClientAddress::Network(network, length) => {
-                let address = client.parse::<IpAddr>().ok().filter(|one| one.is_ipv4() == network.is_ipv4());
-                let unequal = address.map(|address| bits(address) ^ bits(*network));
-                unequal.is_some_and(|unequal| {
-                    unequal.checked_shr(u32::from(width(*network) - length)).unwrap_or_default() == 0
-                })
-            }
+            ClientAddress::Network(network) => client.parse().is_ok_and(|address| network.contains(address)),
         }
     }
 }
@@ -69,7 +61,7 @@ impl ClientAddress {
             ClientAddress::BeginsWith(prefix) if begins_address(prefix) => Meant::Addresses,
             ClientAddress::BeginsWith(prefix) if SOCKET.starts_with(&**prefix) => Meant::Sockets,
             ClientAddress::BeginsWith(_) => Meant::Nobody,
-            ClientAddress::Network(..) => Meant::Addresses,
+            ClientAddress::Network(_) => Meant::Addresses,
         }
     }
 }
@@ -95,17 +87,6 @@ fn begins_address(prefix: &str) -> bool {
 /// Whether `text` is a number of an IPv4 address, or the beginning of one.
 fn is_part(text: &str) -> bool {
     text.parse::<u8>().is_ok_and(|number| number.to_string() == text)
-}
-
-fn width(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
-}
-
-fn bits(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u128::from(u32::from(address)),
-        IpAddr::V6(address) => u128::from(address),
-    }
 }
 
 #[cfg(test)]

@@ -241,7 +241,7 @@ impl Session {
         let (place, want, state) = changed.map_err(End::ErrorSent)?;
         *self.handle.username.borrow_mut() = want.account.row.username.clone();
         (self.want, self.account) = (want, place);
-        self.client.expires = self.account.account.login.max_age.map(|age| Instant::now() + age);
+        self.client.expires = super::expires(&self.account, Instant::now());
         // The first status flags are those of the new account's servers.
         self.data.login_state = Arc::clone(&state);
         self.start_over(state);

@@ -154,7 +154,7 @@ impl Session {
             worker: Rc::clone(&worker),
             handle: Rc::clone(&handle),
             transaction_since: None,
-            expires: expires(&client.account, &handle),
+            expires: expires(&client.account, handle.logged_in()),
             local: client.stream.local(),
             stream: client.stream,
             // A client that has sent nothing after its login does not keep the buffer.
@@ -422,9 +422,9 @@ impl Drop for Session {
 }
 
 /// The error that a client receives before it is disconnected.
-/// When a client has to log in again.
-fn expires(account: &AccountPlace, handle: &Handle) -> Option<Instant> {
-    account.account.login.max_age.map(|age| handle.logged_in() + age)
+/// When a client has to log in again that has logged in then.
+fn expires(account: &AccountPlace, logged_in: Instant) -> Option<Instant> {
+    account.account.login.max_age.map(|age| logged_in + age)
 }
 
 fn farewell(reason: Interrupt) -> Option<(Errno, &'static str)> {

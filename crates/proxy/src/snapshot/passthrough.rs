@@ -143,8 +143,7 @@ impl PassThroughUsers {
 
     /// Whether it is for a name that `mysql_users` does not have.
     fn is_for_unknown(&self, name: &str) -> bool {
-        let is_name = !name.is_empty() && name.len() <= LONGEST_NAME;
-        self.unknown_users && is_name && self.admits(name)
+        self.unknown_users && may_be_name(name) && self.admits(name)
     }
 
     fn admits(&self, name: &str) -> bool {
@@ -257,8 +256,13 @@ fn nothing() -> Regex {
     Regex::new("[^\\s\\S]").expect("it is valid")
 }
 
+/// Whether a server may have an account with that name.
+pub fn may_be_name(name: &str) -> bool {
+    !name.is_empty() && name.len() <= LONGEST_NAME
+}
+
 /// Bytes of the longest name that a server has: 128 characters of three bytes (MariaDB; MySQL: 32 characters).
-pub const LONGEST_NAME: usize = 384;
+const LONGEST_NAME: usize = 384;
 
 /// `mysql_users.max_connections` where a row does not say.
 const DEFAULT_MAX_CONNECTIONS: u32 = 10_000;

@@ -36,12 +36,8 @@ pub fn event(
     changed: StatementChanges,
     failure: Option<String>,
 ) -> AuditEvent {
-    let peer = AuditPeer {
-        thread_id: caller.thread_id,
-        username: caller.user.clone(),
-        client: (caller.host.clone(), caller.port),
-        ..AuditPeer::default()
-    };
+    let (username, client) = (caller.user.clone(), (caller.host.clone(), caller.port));
+    let peer = AuditPeer { username, client, ..(*caller.connection).clone() };
     let mut event = AuditEvent::now("Admin_Statement", peer).with("statement", statement);
     if let Some(failure) = failure {
         event = event.with("extra_info", failure);
