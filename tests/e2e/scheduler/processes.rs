@@ -12,7 +12,9 @@ use crate::support::start;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_narrows");
 
-/// The processes that run `program`, by their command lines.
+/// The processes that run `program` at one moment, by their command lines.
+///
+/// A shell that is about to run a command is two processes of the same command line; the child is left out.
 fn running(program: &str) -> Vec<u32> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -20,7 +22,15 @@ fn running(program: &str) -> Vec<u32> {
         let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0).any(|word| word == program.as_bytes())
     };
-    pids.filter(runs).collect()
+    let seen: Vec<u32> = pids.filter(runs).collect();
+    let is_child = |pid: &u32| parent_of(*pid).is_some_and(|parent| seen.contains(&parent));
+    // A process may have ended while the others were looked for.
+    seen.iter().copied().filter(|pid| !is_child(pid)).filter(runs).collect()
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
 }
 
 /// The children of a process that nobody has waited for.
