@@ -63,6 +63,16 @@ impl Servers {
         servers
     }
 
+    /// How many commits of a semi-synchronous primary were acknowledged although no replica had confirmed them.
+    pub fn commits_without_a_replica(&self, primary: usize) -> u64 {
+        let name = match self.flavour {
+            Flavour::MySql9 => "Rpl_semi_sync_source_no_tx",
+            Flavour::MariaDb => "Rpl_semi_sync_master_no_tx",
+        };
+        let rows = self.nodes[primary].rows(&format!("SHOW GLOBAL STATUS LIKE '{name}'"));
+        rows[0][1].as_deref().and_then(|count| count.parse().ok()).expect("a number")
+    }
+
     fn acknowledge_by_replicas(&self) -> &'static str {
         match self.flavour {
             Flavour::MySql9 => "SET GLOBAL rpl_semi_sync_source_enabled = 1",

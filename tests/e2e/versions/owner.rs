@@ -60,8 +60,13 @@ fn what_the_file_owns_is_read_only_and_the_error_says_who_owns_it() {
         let refused = admin.query(statement).error().expect(statement).message;
         assert!(refused.contains(&path) && refused.contains("narrows apply"), "{statement}: {refused}");
     }
-    let refused = admin.query(format!("SAVE CONFIG TO FILE {path}")).error().expect("it owns sections");
-    assert!(refused.message.contains("is not written"), "{refused:?}");
+    let included = narrows.folder().join("included.cnf");
+    fs::write(&included, "restapi_routes = ()\n").unwrap();
+    write(&narrows, "managed = (", "@include \"included.cnf\"\nmanaged = (");
+    for path in [&path, &included.display().to_string()] {
+        let refused = admin.query(format!("SAVE CONFIG TO FILE {path}")).error().expect("it owns sections");
+        assert!(refused.message.contains("is not written"), "{refused:?}");
+    }
     for statement in [
         "LOAD MYSQL SERVERS TO RUNTIME",
         "SAVE MYSQL SERVERS TO DISK",

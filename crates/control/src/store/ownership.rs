@@ -15,6 +15,7 @@ use super::owned::{Ownership, name_of, part};
 use super::versions::write;
 use crate::config::diagnostic::Diagnostic;
 use crate::config::managed::{MANAGED_NAMES, ManagedName};
+use crate::config::parse;
 use crate::config_file;
 use crate::schema::{Database, Layer, MODULES, Module};
 use crate::versions::ConfigDocument;
@@ -158,11 +159,17 @@ impl Store {
         MANAGED_NAMES.iter().filter_map(row).collect()
     }
 
-    /// Whether `path` is the file that owns something, under whatever name.
+    /// Whether `path` is the file that owns something, or one that it includes, under whatever name.
     pub fn is_owner(&self, path: &Path) -> bool {
         let real = |path: &Path| path.canonicalize().ok();
         let owner = self.ownership();
-        !owner.modules().is_empty() && real(path).is_some_and(|path| Some(path) == real(owner.file()))
+        if owner.modules().is_empty() {
+            return false;
+        }
+        // A file with a mistake in it is no less the owner.
+        let files =
+            parse::document(owner.file()).map_or_else(|_| vec![owner.file().to_owned()], |it| it.files);
+        real(path).is_some_and(|path| files.iter().any(|file| real(file).as_ref() == Some(&path)))
     }
 }
 
