@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use narrows_testkit::{
-    Conversation, ErrorPacket, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient,
+    Conversation, Endpoint, ErrorPacket, FakeMysql, Flavour, Login, Move, Narrows, NarrowsConfig, RawClient,
     RealServer, capability, command,
 };
 
@@ -208,6 +208,26 @@ fn an_unknown_schema_is_1049() {
     assert_eq!((error.code, error.state.as_str()), (1049, "42000"));
     let error = narrows.client().query("USE no_such_schema").error().expect("an error");
     assert_eq!((error.code, error.state.as_str()), (1049, "42000"));
+}
+
+#[test]
+fn a_schema_whose_name_is_too_long_is_the_clients_mistake_and_no_servers() {
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        server.execute(&["CREATE USER IF NOT EXISTS too_long IDENTIFIED BY 'one'"]);
+        let config = NarrowsConfig::new().server(0, server.port(), "").user("too_long", "one", "");
+        let narrows = start(&config.variable("get_server_public_key", "true"));
+        for length in [64, 65, 250, 2000] {
+            let login = Login::new("too_long", "one").schema(&"d".repeat(length));
+            let code = |endpoint: &Endpoint| {
+                RawClient::connect(endpoint).login(&login).expect_err("there is no such schema").code
+            };
+            let direct = code(&Endpoint::Unix(server.socket()));
+            assert_eq!(code(&narrows.endpoint()), direct, "{flavour:?}: {length}");
+        }
+        let log = narrows.log();
+        assert!(!log.contains("cannot connect to a server"), "{flavour:?}:\n{log}");
+    }
 }
 
 // After the login.

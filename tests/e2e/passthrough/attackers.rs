@@ -1,5 +1,7 @@
 //! Who guesses names and passwords: servers are asked a limited number of times, and nobody else is kept out.
 
+use std::process::Command;
+
 use narrows_testkit::{Endpoint, Flavour, Login, RawClient, RealServer, ServerOptions};
 
 use super::{asked, config, found, log_in, refusal};
@@ -30,6 +32,71 @@ fn servers_are_asked_a_limited_number_of_times() {
     narrows.admin().query("PROXYSQL FLUSH PASSTHROUGH_AUTH_CACHE");
     assert_eq!(found(&narrows), []);
     log_in(&narrows, "pt_victim", "one").expect("the failures are forgotten, too");
+}
+
+#[test]
+fn a_server_that_knows_narrows_by_its_process_says_nothing_about_a_client() {
+    let whoami = Command::new("id").arg("-un").output().expect("coreutils are installed").stdout;
+    let whoami = String::from_utf8(whoami).expect("a name").trim().to_owned();
+    for flavour in Flavour::both() {
+        let server = ServerOptions::new(flavour).account("pt_usual", "one").start();
+        // MariaDB knows the process by the name of its account only.
+        let known = match flavour {
+            Flavour::MySql9 => {
+                server.execute(&["INSTALL PLUGIN auth_socket SONAME 'auth_socket.so'"]);
+                format!("CREATE USER pt_socket@localhost IDENTIFIED WITH auth_socket AS '{whoami}'")
+            }
+            Flavour::MariaDb => {
+                format!("GRANT USAGE ON *.* TO '{whoami}'@localhost IDENTIFIED VIA unix_socket")
+            }
+        };
+        server.execute(&[&known]);
+        let name = if flavour == Flavour::MySql9 { "pt_socket" } else { &whoami };
+        let socket = server.socket().display().to_string();
+        let mut direct = RawClient::connect(&Endpoint::Unix(server.socket()));
+        direct.login(&Login::new(name, "")).expect("the server knows this process");
+        let config = config(server.port()).server_at(8, &socket, 0, "");
+        let narrows = start(&config.variable("passthrough_default_hg", "8"));
+        for password in ["", "wrong"] {
+            assert_eq!(refusal(&narrows, name, password).0, 1045, "{flavour:?} '{password}'");
+        }
+        let log = narrows.wait_for_log(0, |line| line.contains("does not ask for a password"));
+        assert!(log.contains(name), "{log}");
+        let mut client = log_in(&narrows, "pt_usual", "one").expect("its password is asked for");
+        assert_eq!(client.query("SELECT CURRENT_USER()").cell().as_deref(), Some("pt_usual@%"));
+        assert_eq!(refusal(&narrows, "pt_usual", "two").0, 1045, "{flavour:?}");
+        let mut other = log_in(&narrows, "pt_usual", "one").expect("it is known");
+        assert_eq!(other.change_user(&Login::new(name, "wrong")).expect_err("wrong").code, 1045);
+    }
+}
+
+#[test]
+fn a_name_is_the_same_one_for_narrows_and_for_servers() {
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        let long = "\u{3042}".repeat(32);
+        server.execute(&[
+            "CREATE USER IF NOT EXISTS pt_named@'%' IDENTIFIED BY 'one'",
+            &format!("CREATE USER IF NOT EXISTS '{long}'@'%' IDENTIFIED BY 'one'"),
+        ]);
+        let narrows = start(&config(server.port()).user("pt_named", "one", "max_connections=1"));
+        let first = log_in(&narrows, "pt_named", "one").expect("it exists");
+        assert_eq!(
+            refusal(&narrows, "'pt_named'", "one").0,
+            1226,
+            "{flavour:?}: servers take the apostrophes off"
+        );
+        drop(first);
+        let mut client = log_in(&narrows, "'pt_named'", "one").expect("it is pt_named");
+        let user = client.query("SELECT USER()").cell().unwrap_or_default();
+        assert!(user.starts_with("pt_named@"), "{user}");
+        assert_eq!(client.change_user(&Login::new("''pt_named''", "one")).expect_err("nobody").code, 1045);
+        for name in ["''pt_named''", "'''", &format!("{long}x"), &format!("{long}\u{3042}")] {
+            assert_eq!(refusal(&narrows, name, "one").0, 1045, "{flavour:?}: {name}");
+        }
+        log_in(&narrows, &long, "one").expect("it exists");
+        assert_eq!(found(&narrows).len(), 1, "{flavour:?}");
+    }
 }
 
 #[test]

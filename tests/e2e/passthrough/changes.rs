@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Flavour, Login, RealServer};
+use narrows_testkit::{Flavour, Login, Narrows, RawClient, RealServer};
 
 use super::{asked, config, found, log_in, refusal};
 use crate::support::start;
@@ -63,6 +63,69 @@ fn a_changed_password_works_at_the_first_try_and_the_old_one_no_longer() {
         }
         let log = narrows.log();
         assert!(!log.contains("three"), "no password is logged:\n{log}");
+    }
+}
+
+#[test]
+fn an_account_that_was_created_again_does_not_get_the_connections_of_the_one_before() {
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        let narrows = start(&config(server.port()));
+        for second in ["two", "one"] {
+            server.execute(&[
+                "CREATE USER pt_again@'%' IDENTIFIED BY 'one'",
+                "GRANT ALL ON *.* TO pt_again@'%'",
+            ]);
+            let log_in_as_one = |_| log_in(&narrows, "pt_again", "one").expect("it exists");
+            let mut clients: Vec<_> = (0..4).map(log_in_as_one).collect();
+            // Each keeps a connection of its own.
+            for client in &mut clients {
+                assert!(client.query("BEGIN").error().is_none());
+            }
+            drop(clients);
+            server.execute(&["DROP USER pt_again@'%'"]);
+            let dropped = Instant::now();
+            while log_in(&narrows, "pt_again", "one").is_ok() {
+                assert!(dropped.elapsed() < BOUND, "{flavour:?}: a dropped account can log in for too long");
+            }
+            server.execute(&[&format!("CREATE USER pt_again@'%' IDENTIFIED BY '{second}'")]);
+            let mut client = log_in_within_bound(&narrows, "pt_again", second);
+            for _ in 0..4 {
+                let granted = format!("{:?}", client.query("SHOW GRANTS").text_rows());
+                assert!(!granted.contains("ALL PRIVILEGES"), "{flavour:?} {second}: {granted}");
+                client = log_in(&narrows, "pt_again", second).expect("it exists");
+                assert!(client.query("BEGIN").error().is_none());
+            }
+            server.execute(&["DROP USER pt_again@'%'"]);
+            drop(client);
+            narrows.admin().query("PROXYSQL FLUSH PASSTHROUGH_AUTH_CACHE");
+        }
+    }
+}
+
+/// A password that was refused a moment ago is not asked about at once.
+fn log_in_within_bound(narrows: &Narrows, user: &str, password: &str) -> RawClient {
+    let began = Instant::now();
+    loop {
+        match log_in(narrows, user, password) {
+            Ok(client) => return client,
+            Err(error) => assert!(began.elapsed() < BOUND, "{error:?}"),
+        }
+    }
+}
+
+#[test]
+fn idle_connections_of_an_account_do_not_use_up_what_its_server_allows() {
+    for flavour in Flavour::both() {
+        let server = RealServer::shared(flavour);
+        let narrows = start(&config(server.port()).variable("passthrough_auth_recheck_ms", "0"));
+        server.execute(&["CREATE USER pt_limited@'%' IDENTIFIED BY 'one' WITH MAX_USER_CONNECTIONS 1"]);
+        for number in 0..5 {
+            let mut client = log_in(&narrows, "pt_limited", "one").expect("nobody else uses the account");
+            assert_eq!(client.query("SELECT 1").cell().as_deref(), Some("1"), "{flavour:?} {number}");
+        }
+        assert_eq!(refusal(&narrows, "pt_limited", "two").0, 1045, "{flavour:?}");
+        server.execute(&["DROP USER pt_limited@'%'"]);
     }
 }
 

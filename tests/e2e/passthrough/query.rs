@@ -138,3 +138,28 @@ fn who_the_statement_does_not_find_is_asked_of_servers_if_pass_through_is_on() {
     log_in(&narrows, "aq_later", "one").expect("the server knows it");
     assert_eq!(super::asked(&narrows, "confirmed"), 1);
 }
+
+#[test]
+fn what_the_statement_says_of_a_name_is_the_last_word() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    server.execute(&["CREATE USER IF NOT EXISTS aq_word@'%' IDENTIFIED BY 'one'"]);
+    for (row, told) in [
+        ("'x' AS password, 'mysql_native_password' AS plugin, '10.9.8.7' AS host", None),
+        ("NULL AS password", Some("its authentication_string is NULL")),
+        ("'' AS password, '{' AS attributes", Some("its attributes are not JSON")),
+        ("'' AS password, 'maybe' AS account_locked", Some("its account_locked cannot be read: 'maybe'")),
+    ] {
+        let config = config(server)
+            .variable("auth_query", &format!("SELECT {row} FROM dual WHERE ? = 'aq_word'"))
+            .variable("passthrough_auth_enabled", "true")
+            .variable("passthrough_auth_unknown_users", "true");
+        let narrows = start(&config);
+        for password in ["one", ""] {
+            assert_eq!(refusal(&narrows, "aq_word", password).0, 1045, "{row}");
+        }
+        if let Some(told) = told {
+            narrows.wait_for_log(0, |line| line.contains(told));
+        }
+        assert_eq!(super::asked(&narrows, "refused"), 0, "{row}: no server was asked");
+    }
+}

@@ -71,7 +71,7 @@ fn network(address: &str, mask: &str) -> Option<(u128, u128)> {
     let address: IpAddr = address.parse().ok()?;
     let width = if address.is_ipv4() { 32 } else { 128 };
     let mask = match mask.parse::<u32>() {
-        Ok(length) if length <= width => {
+        Ok(length) if (1..=width).contains(&length) => {
             // The leading bits of an IPv4 address, as `bits` has it, are its prefix.
             u128::MAX.checked_shl(width - length).unwrap_or(0)
         }
@@ -82,7 +82,8 @@ fn network(address: &str, mask: &str) -> Option<(u128, u128)> {
         },
     };
     let address = bits(address);
-    Some((address & mask, mask))
+    // Servers compare the whole address with the bits of the client's that count.
+    (address & mask == address).then_some((address, mask))
 }
 
 /// An address as a number; that of an IPv4 address begins as one mapped into IPv6 does.
@@ -110,7 +111,8 @@ mod tests {
             ("10.1.0.0/16", "10.1.2.3", true),
             ("10.1.0.0/255.255.0.0", "10.1.2.3", true),
             ("10.1.0.0/255.255.255.0", "10.1.2.3", false),
-            ("0.0.0.0/0", "10.1.2.3", true),
+            ("0.0.0.0/0", "10.1.2.3", false),
+            ("10.1.2.3/8", "10.1.2.3", false),
             ("0.0.0.0/33", "10.1.2.3", false),
             ("2001:db8::/32", "2001:db8:1::9", true),
             ("2001:db8::/32", "2001:db9::9", false),

@@ -2,18 +2,20 @@
 //! only. `client/look_up.rs` runs the statement.
 
 mod hosts;
+mod row;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use narrows_wire::auth::client_side::{Credential, Form, Stored};
+use narrows_wire::auth::client_side::Form;
 
-use crate::rows::{HostgroupId, UserRow};
+use crate::rows::HostgroupId;
 use crate::rt::Instant;
 use crate::snapshot::Account;
 use hosts::HostPattern;
+use row::read;
 
 /// What the statement has found.
 #[derive(Debug, Default)]
@@ -51,6 +53,10 @@ pub enum Queried {
     Account(Arc<Account>, Option<Hindrance>),
     /// Its plugin, of this name, cannot be verified here.
     Plugin(Box<str>),
+    /// Its row cannot be read as an account, because of this.
+    Unreadable(Box<str>),
+    /// It may not be used from the client's address.
+    Elsewhere,
     /// There is none.
     Nobody,
 }
@@ -86,7 +92,8 @@ impl QueriedAccounts {
         self.with(|found| {
             let entry = found.get(name)?;
             let row = entry.rows.iter().find(|row| row.host.admits(client));
-            let outcome = row.map_or(Queried::Nobody, |row| row.outcome.clone());
+            let none = || if entry.rows.is_empty() { Queried::Nobody } else { Queried::Elsewhere };
+            let outcome = row.map_or_else(none, |row| row.outcome.clone());
             Some((outcome, entry.asked.elapsed()))
         })
     }
@@ -155,7 +162,7 @@ impl QueriedAccounts {
         let line = |name: &str, entry: &Entry| {
             let account = entry.rows.iter().find_map(|row| match &row.outcome {
                 Queried::Account(account, _) => Some(account),
-                Queried::Plugin(_) | Queried::Nobody => None,
+                _ => None,
             })?;
             Some(QueriedAccount {
                 username: name.to_owned(),
@@ -181,70 +188,6 @@ fn forget_oldest(found: &mut HashMap<Box<str>, Entry>) {
     if let Some(oldest) = oldest {
         found.remove(&oldest);
     }
-}
-
-/// Reads a row.
-fn read(
-    name: &str,
-    template: &Account,
-    cell: &Cell<'_>,
-    (before, connections): (&[QueriedRow], &Arc<AtomicU32>),
-) -> QueriedRow {
-    let host = HostPattern::parse(&cell("host").unwrap_or_else(|| "%".to_owned()));
-    let text = cell("authentication_string").or_else(|| cell("password")).unwrap_or_default();
-    let plugin = cell("plugin").unwrap_or_default();
-    let Some(stored) = stored(&plugin, &text) else {
-        return QueriedRow { host, outcome: Queried::Plugin(plugin.into()) };
-    };
-    let mut account = Account::queried(row_of(name, template, cell), Arc::clone(connections));
-    let known = before.iter().find_map(|row| match &row.outcome {
-        Queried::Account(known, _) if known.credentials.iter().map(Credential::stored).eq([&stored]) => {
-            Some(Arc::clone(&known.credentials))
-        }
-        _ => None,
-    });
-    account.credentials = known.unwrap_or_else(|| vec![Credential::new(stored)].into());
-    let is = |column: &str| cell(column).is_some_and(|value| is_true(&value));
-    let hindrance = match (is("account_locked"), is("password_expired")) {
-        (true, _) => Some(Hindrance::Locked),
-        (false, true) => Some(Hindrance::Expired),
-        (false, false) => None,
-    };
-    QueriedRow { host, outcome: Queried::Account(Arc::new(account), hindrance) }
-}
-
-/// The settings of an account: those of the template, unless the row has columns for them.
-fn row_of(name: &str, template: &Account, cell: &Cell<'_>) -> UserRow {
-    let mut row = UserRow { username: name.to_owned(), password: String::new(), ..template.row.clone() };
-    if let Some(hostgroup) = cell("default_hostgroup").and_then(|it| it.parse().ok()).filter(|it| *it >= 0) {
-        row.default_hostgroup = HostgroupId(hostgroup);
-    }
-    if let Some(schema) = cell("default_schema") {
-        row.default_schema = schema;
-    }
-    if let Some(most) = cell("max_connections").and_then(|it| it.parse().ok()) {
-        row.max_connections = most;
-    }
-    if let Some(attributes) = cell("attributes") {
-        row.attributes = attributes;
-    }
-    row
-}
-
-/// How an account's password is stored; `None` if its plugin cannot be verified here.
-fn stored(plugin: &str, text: &str) -> Option<Stored> {
-    let parsed = || Stored::parse(text.as_bytes());
-    match (plugin.to_ascii_lowercase().as_str(), text) {
-        ("" | "mysql_native_password" | "caching_sha2_password" | "ed25519", "") => Some(parsed()),
-        ("" | "mysql_native_password", _) => Some(parsed()).filter(|it| matches!(it, Stored::Native(_))),
-        ("caching_sha2_password", _) => Some(parsed()).filter(|it| matches!(it, Stored::CachingSha2(_))),
-        ("ed25519", _) => text.as_bytes().try_into().ok().map(Stored::Ed25519),
-        _ => None,
-    }
-}
-
-fn is_true(value: &str) -> bool {
-    matches!(value.to_ascii_lowercase().as_str(), "y" | "yes" | "true" | "on") || value.parse() == Ok(1)
 }
 
 /// See [`QueriedAccounts::may_ask_again`]: who guesses makes servers run no more statements than that.

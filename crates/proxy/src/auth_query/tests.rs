@@ -28,6 +28,8 @@ fn shown(found: &QueriedAccounts, client: &str) -> String {
             format!("{form:?} {} {hindrance:?}", account.row.default_hostgroup)
         }
         Some((Queried::Plugin(plugin), _)) => plugin.to_string(),
+        Some((Queried::Unreadable(why), _)) => why.to_string(),
+        Some((Queried::Elsewhere, _)) => "elsewhere".to_owned(),
         Some((Queried::Nobody, _)) => "nobody".to_owned(),
         None => "unknown".to_owned(),
     }
@@ -77,9 +79,34 @@ fn columns_set_hosts_settings_and_what_is_against_an_account() {
     assert_eq!(shown(&found, "10.0.0.1"), "Native 7 None");
     assert_eq!(shown(&found, "10.0.0.9"), "Native 0 Some(Expired)");
     put(&found, &[&[("host", "10.0.0.%"), ("password", NATIVE)]]);
-    assert_eq!(shown(&found, "192.168.0.1"), "nobody");
+    assert_eq!(shown(&found, "192.168.0.1"), "elsewhere");
     put(&found, &[]);
     assert_eq!((shown(&found, "10.0.0.1"), found.list().len()), ("nobody".to_owned(), 0));
+}
+
+#[test]
+fn a_row_that_cannot_be_read_lets_nobody_in() {
+    let found = QueriedAccounts::default();
+    for (column, value, expected) in [
+        ("account_locked", "maybe", "its account_locked cannot be read: 'maybe'"),
+        ("account_locked", "2", "its account_locked cannot be read: '2'"),
+        ("password_expired", "", "Native 0 None"),
+        ("default_hostgroup", "-1", "its default_hostgroup cannot be read: '-1'"),
+        ("max_connections", "many", "its max_connections cannot be read: 'many'"),
+        ("attributes", "", "Native 0 None"),
+        ("attributes", "{\"networks\":[\"10.0.0.0/8\"]}", "Native 0 None"),
+    ] {
+        put(&found, &[&[("password", NATIVE), (column, value)]]);
+        assert_eq!(shown(&found, "10.0.0.1"), expected, "{column} {value}");
+    }
+    for attributes in ["{", "[]", "{\"networks\":[\"10.0.0.0/99\"]}"] {
+        put(&found, &[&[("password", NATIVE), ("attributes", attributes)]]);
+        assert!(shown(&found, "10.0.0.1").starts_with("its attributes"), "{attributes}");
+    }
+    put(&found, &[&[("plugin", "caching_sha2_password")]]);
+    assert_eq!(shown(&found, "10.0.0.1"), "its authentication_string is NULL");
+    put(&found, &[&[("host", ""), ("password", ""), ("plugin", "")]]);
+    assert_eq!(shown(&found, "10.0.0.1"), "it has neither a host nor a password, as a role");
 }
 
 #[test]

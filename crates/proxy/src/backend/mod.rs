@@ -311,9 +311,10 @@ impl ServerError {
     }
 
     /// Whether it is about the schema, which only the client named.
-    fn is_about_schema(&self) -> bool {
-        // Also: a wrong name (ER_WRONG_DB_NAME), and bytes that are no text (ER_INVALID_CHARACTER_STRING).
-        matches!(self.code, UNKNOWN_DATABASE | 1102 | 1300)
+    pub fn is_about_schema(&self) -> bool {
+        // Also: a name that is too long (ER_TOO_LONG_IDENT), a wrong one (ER_WRONG_DB_NAME), and bytes that are no text
+        // (ER_INVALID_CHARACTER_STRING).
+        matches!(self.code, UNKNOWN_DATABASE | 1059 | 1102 | 1300)
     }
 
     /// The error for the client of an account whose login a server refused.
@@ -327,8 +328,8 @@ impl ServerError {
 }
 
 /// Errors about the account or the schema of a login.
-const ABOUT_LOGIN: [u16; 15] =
-    [1044, 1045, 1049, 1102, 1130, 1131, 1132, 1226, 1251, 1300, 1524, 1698, 1862, 3118, 4151];
+const ABOUT_LOGIN: [u16; 16] =
+    [1044, 1045, 1049, 1059, 1102, 1130, 1131, 1132, 1226, 1251, 1300, 1524, 1698, 1862, 3118, 4151];
 
 /// `ER_BAD_DB_ERROR`.
 const UNKNOWN_DATABASE: u16 = 1049;
@@ -387,7 +388,8 @@ impl Backend {
     /// Whether it is logged in as the account in `want`.
     pub fn fits_account(&self, want: &Want) -> bool {
         let (mine, theirs) = (&self.login.account, &want.account);
-        Arc::ptr_eq(mine, theirs) || mine.row.username == theirs.row.username
+        Arc::ptr_eq(mine, theirs)
+            || mine.row.username == theirs.row.username && mine.is_confirmed_like(theirs)
     }
 
     /// Whether it has the capabilities in `want`, as far as its server supports them.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use narrows_wire::Errno;
 use narrows_wire::auth::client_side::Account as Claim;
 use narrows_wire::auth::{Password, Secret};
+use narrows_wire::charset::Family;
 
 use super::claim::{LoginClaim, Refusal};
 use crate::backend::{ServerError, Want};
@@ -90,15 +91,21 @@ impl<'a> AskedLogin<'a> {
             Standing::Unknown => self.within_limits()?,
             Standing::Old(_) | Standing::Doubtful => {}
         }
+        let asked = self.found().to_ask((self.name, self.template), &standing);
         let word = match why {
             Some(why) => Word::None(why),
-            None => self.ask(password).await,
+            None => self.ask(&asked, password).await,
         };
-        self.settle(word, standing, password)
+        self.settle(word, (standing, &asked), password)
     }
 
     /// What follows from the word of a server.
-    fn settle(&self, word: Word, standing: Standing, password: &Password) -> Result<Arc<Account>, Refusal> {
+    fn settle(
+        &self,
+        word: Word,
+        (standing, asked): (Standing, &Arc<Account>),
+        password: &Password,
+    ) -> Result<Arc<Account>, Refusal> {
         let outcome = match word {
             Word::Yes => "confirmed",
             Word::No(_) => "refused",
@@ -109,7 +116,7 @@ impl<'a> AskedLogin<'a> {
         match (word, standing) {
             (Word::Yes, _) => {
                 let (account, is_news) =
-                    self.found().confirmed(self.variables(), (self.name, self.template), password);
+                    self.found().confirmed(self.variables(), (asked, self.template), password);
                 if is_news {
                     self.tell(&account);
                 }
@@ -130,12 +137,12 @@ impl<'a> AskedLogin<'a> {
     }
 
     /// Asks a server.
-    async fn ask(&self, password: &Password) -> Word {
+    async fn ask(&self, account: &Arc<Account>, password: &Password) -> Word {
         let hostgroup = self.template.row.default_hostgroup;
         let Some(_place) = self.found().ask(self.variables(), hostgroup) else { return Word::Limited };
         let began = Instant::now();
         let word = match self.snapshot.hostgroups.get(&hostgroup) {
-            Some(known) if !known.servers.is_empty() => self.log_in(password).await,
+            Some(known) if !known.servers.is_empty() => self.log_in(account, password).await,
             _ => Word::None("it has no servers".into()),
         };
         let answered = match &word {
@@ -147,19 +154,32 @@ impl<'a> AskedLogin<'a> {
     }
 
     /// Logs in to a server; the connection is of use to the pool.
-    async fn log_in(&self, password: &Password) -> Word {
+    async fn log_in(&self, account: &Arc<Account>, password: &Password) -> Word {
         let (worker, hostgroup) = (self.worker, self.template.row.default_hostgroup);
-        let account = Arc::new(self.template.found(self.name, Arc::default(), None));
         let (capabilities, about) = (self.claim.capabilities, Arc::clone(&self.claim.about));
-        let want = Want::new(account, Secret::Clear(password.clone()), capabilities, about, self.snapshot);
+        let want = Want::new(
+            Arc::clone(account),
+            Secret::Clear(password.clone()),
+            capabilities,
+            about,
+            self.snapshot,
+        );
         let state = worker.shared_state(SessionState::default());
         let ask = Ask { new: true, ..Ask::plain(&want, &state, Instant::now()) };
         let limit = self.variables().connect_timeout_server;
         match timeout(limit, worker.pool.lease(self.snapshot, hostgroup, ask)).await {
+            // MySQL takes the beginning of a name that is longer than its own for the name.
+            Ok(Ok(lease))
+                if lease.login.family == Family::MySql && self.name.chars().count() > LONGEST_OF_MYSQL =>
+            {
+                Word::No(None)
+            }
             Ok(Ok(lease)) => {
                 lease.settle(Exit::Return, &worker.pool, &want, Instant::now());
                 Word::Yes
             }
+            // The password was right: a server counts the connections of an account afterwards, and those of the pool are among them.
+            Ok(Err(LeaseError::Refused(error))) if error.code == USER_LIMIT_REACHED => Word::Yes,
             // MySQL asks a name that it does not have for any plugin, also for one that Narrows cannot use.
             Ok(Err(LeaseError::Refused(error))) => Word::No(Some(error).filter(says_more)),
             Ok(Err(LeaseError::NoInit(_))) => Word::None("init_connect fails there (see the log)".into()),
@@ -229,5 +249,11 @@ fn says_more(error: &ServerError) -> bool {
     AFTER_THE_PASSWORD.contains(&error.code)
 }
 
-/// `ER_USER_LIMIT_REACHED`, `ER_MUST_CHANGE_PASSWORD_LOGIN`, and `ER_ACCOUNT_HAS_BEEN_LOCKED` of MySQL and of MariaDB.
-const AFTER_THE_PASSWORD: [u16; 4] = [1226, 1862, 3118, 4151];
+/// `ER_MUST_CHANGE_PASSWORD_LOGIN`, and `ER_ACCOUNT_HAS_BEEN_LOCKED` of MySQL and of MariaDB.
+const AFTER_THE_PASSWORD: [u16; 3] = [1862, 3118, 4151];
+
+/// `ER_USER_LIMIT_REACHED`
+const USER_LIMIT_REACHED: u16 = 1226;
+
+/// Characters of the longest name that MySQL has (manual: "User Name"); it cuts off the rest of a longer one.
+const LONGEST_OF_MYSQL: usize = 32;

@@ -22,6 +22,14 @@ pub(crate) struct LoginClaim<'a> {
     pub(crate) about: Arc<ConnectAttributes>,
 }
 
+/// The name that a client means: servers take off the apostrophes around a name, so what counts for one counts for the other.
+pub(crate) fn claimed_name(user: &[u8]) -> &[u8] {
+    match user {
+        [b'\'', name @ .., b'\''] => name,
+        name => name,
+    }
+}
+
 impl LoginClaim<'_> {
     /// The claimed name, as text.
     pub(super) fn name(&self) -> Cow<'_, str> {

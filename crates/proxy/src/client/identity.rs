@@ -57,8 +57,17 @@ impl<'a> Identity<'a> {
         claim: &'a LoginClaim<'a>,
         queried: Option<Queried>,
     ) -> Identity<'a> {
-        if let Some(Queried::Account(account, hindrance)) = queried {
-            return Identity::Account(account, hindrance);
+        match &queried {
+            Some(Queried::Account(account, hindrance)) => {
+                return Identity::Account(Arc::clone(account), *hindrance);
+            }
+            // What was found says no, or cannot be read: no server is to say otherwise.
+            Some(Queried::Elsewhere) => return Identity::Nobody,
+            Some(Queried::Unreadable(why)) => {
+                tell_unusable(worker, claim, why);
+                return Identity::Nobody;
+            }
+            Some(Queried::Plugin(_) | Queried::Nobody) | None => {}
         }
         let asked = match snapshot.whose(claim.user) {
             Whose::Configured(account) => return Identity::Account(Arc::clone(account), None),
@@ -66,10 +75,7 @@ impl<'a> Identity<'a> {
             Whose::Nobody => None,
         };
         if let (None, Some(Queried::Plugin(plugin))) = (&asked, &queried) {
-            let (user, client) = (String::from_utf8_lossy(claim.user), claim.host);
-            worker.failed_logins.tell(|| {
-                tracing::warn!(%user, client, %plugin, "mysql-auth_query has found an account whose plugin cannot be verified");
-            });
+            tell_unusable(worker, claim, &format!("its plugin {plugin} cannot be verified"));
         }
         asked.map_or(Identity::Nobody, Identity::AtServers)
     }
@@ -120,4 +126,12 @@ impl<'a> Identity<'a> {
             Identity::Nobody => unreachable!("a decoy is never accepted"),
         }
     }
+}
+
+/// Says why an account that was found cannot be used.
+fn tell_unusable(worker: &Worker, claim: &LoginClaim<'_>, why: &str) {
+    let (user, client) = (claim.name(), claim.host);
+    worker.failed_logins.tell(|| {
+        tracing::warn!(%user, client, why, "mysql-auth_query has found an account that cannot be used");
+    });
 }

@@ -39,7 +39,7 @@ pub use crate::worker::ClientHost;
 pub use authenticate::AccountPlace;
 use authenticate::authenticate;
 pub(crate) use authenticate::change_user;
-pub(crate) use claim::LoginClaim;
+pub(crate) use claim::{LoginClaim, claimed_name};
 
 /// A client that has logged in.
 pub struct LoggedIn {
@@ -183,7 +183,8 @@ async fn log_in(
         check_failures(worker, snapshot, &who.client.0)?;
     }
     let (mut stream, header, mut response) = hello(snapshot, stream, &mut input, offered).await?;
-    who.username = String::from_utf8_lossy(&response.user).into_owned();
+    let user = claimed_name(&response.user);
+    who.username = String::from_utf8_lossy(user).into_owned();
     who.schemaname = String::from_utf8_lossy(response.schema.as_deref().unwrap_or_default()).into_owned();
     who.tls = stream.transport() == Transport::Tls;
     let sequence = header.sequence.wrapping_add(1);
@@ -193,7 +194,7 @@ async fn log_in(
         return refuse(&stream, sequence, errno, text).await;
     }
     let claim = LoginClaim {
-        user: &response.user,
+        user,
         plugin: response.plugin.as_deref(),
         answer: &response.auth_response,
         can_switch: response.capabilities.contains(Capabilities::PLUGIN_AUTH),

@@ -60,8 +60,7 @@ async fn enter(
     }
 }
 
-/// Whether an error is about the schema: access denied, unknown, or an invalid name (manual: ER_DBACCESS_DENIED_ERROR,
-/// ER_BAD_DB_ERROR, ER_WRONG_DB_NAME).
+/// Whether an error is about the schema, or this user's right to it (manual: ER_DBACCESS_DENIED_ERROR).
 fn is_about_schema(error: &ServerError) -> bool {
-    matches!(error.code, 1044 | 1049 | 1102)
+    error.is_about_schema() || error.code == 1044
 }

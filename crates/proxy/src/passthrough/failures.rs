@@ -1,4 +1,5 @@
-//! Passwords that servers have refused, counted by name and by address of the client for a while.
+//! Passwords that servers have refused, counted for a while by the address of the client, and by name and address: a
+//! client that guesses the password of a name keeps no other address out.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use crate::rt::Instant;
 /// Whose failures are counted.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Key {
-    Name(Box<str>),
+    Name(Box<str>, Box<str>),
     Address(Box<str>),
 }
 
@@ -35,7 +36,7 @@ impl Failures {
     /// A server has refused a password.
     pub(super) fn count(&mut self, variables: &Variables, name: &str, address: &str, now: Instant) {
         self.forget_old(variables, now);
-        for key in [Key::Name(name.into()), Key::Address(address.into())] {
+        for key in [Key::Name(name.into(), address.into()), Key::Address(address.into())] {
             if let Some((count, _)) = self.counts.get_mut(&key) {
                 *count = count.saturating_add(1);
                 continue;
@@ -59,7 +60,7 @@ impl Failures {
         let window = variables.passthrough_auth_failure_window;
         let limits = [
             (
-                Key::Name(name.into()),
+                Key::Name(name.into(), address.into()),
                 variables.passthrough_auth_max_failures_per_user,
                 "mysql-passthrough_auth_max_failures_per_user",
             ),
@@ -78,7 +79,7 @@ impl Failures {
 
     pub(super) fn clear(&mut self, name: Option<&str>) {
         match name {
-            Some(name) => drop(self.counts.remove(&Key::Name(name.into()))),
+            Some(name) => self.counts.retain(|key, _| !matches!(key, Key::Name(of, _) if **of == *name)),
             None => *self = Failures::default(),
         }
     }
@@ -120,7 +121,8 @@ mod tests {
             let found = failures.limit(&variables, name, address, now + Duration::from_secs(after));
             found.map(|it| (it.variable.trim_start_matches("mysql-passthrough_auth_max_"), it.left.as_secs()))
         };
-        assert_eq!(limit(&failures, "app", "b", 20), Some(("failures_per_user", 40)));
+        assert_eq!(limit(&failures, "app", "a", 20), Some(("failures_per_user", 40)));
+        assert_eq!(limit(&failures, "app", "b", 20), None, "from elsewhere");
         assert_eq!(limit(&failures, "other", "a", 20), None);
         failures.count(&variables, "other", "a", now + Duration::from_secs(30));
         assert_eq!(limit(&failures, "new", "a", 50), Some(("failures_per_ip", 10)));

@@ -4,7 +4,7 @@
 mod failures;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -151,8 +151,7 @@ impl FoundAccounts {
             }
             let is_old = since(known.confirmed) >= variables.passthrough_auth_recheck;
             entry.follow(name, template);
-            let is_refused = entry.account.refused.as_ref().is_some_and(|it| it.load(Ordering::Relaxed));
-            match (is_refused, is_old) {
+            match (entry.account.is_doubtful(), is_old) {
                 (true, _) => Standing::Doubtful,
                 (false, true) => Standing::Old(Arc::clone(&entry.account)),
                 (false, false) => Standing::Confirmed(Arc::clone(&entry.account)),
@@ -160,25 +159,37 @@ impl FoundAccounts {
         })
     }
 
-    /// A server has let `name` in with this password. Returns its account, and whether that is news.
+    /// What a server is asked as: the account that was confirmed before, if `standing` says so, or one that shares nothing
+    /// with the one that had the name until now.
+    pub fn to_ask(&self, (name, template): (&str, &Arc<Account>), standing: &Standing) -> Arc<Account> {
+        if let Standing::Old(account) = standing {
+            return Arc::clone(account);
+        }
+        let known = self.with(|state| state.found.get(name).map(|it| Arc::clone(&it.account.connections)));
+        let connections = known.unwrap_or_else(|| connections_of(template));
+        Arc::new(template.found(name, connections, Arc::default()))
+    }
+
+    /// A server has let `asked` in with this password. Returns its account, and whether that is news.
     pub fn confirmed(
         &self,
         variables: &Variables,
-        (name, template): (&str, &Arc<Account>),
+        (asked, template): (&Arc<Account>, &Arc<Account>),
         password: &Password,
     ) -> (Arc<Account>, bool) {
-        let now = Instant::now();
+        let (name, now) = (asked.row.username.as_str(), Instant::now());
         self.with(|state| {
             state.sweep(variables, now);
             if state.found.len() >= MOST_FOUND && !state.found.contains_key(name) {
                 state.forget_oldest();
             }
-            let entry = state.found.entry(name.into()).or_insert_with(|| Entry::new(name, template, now));
-            entry.follow(name, template);
-            if let Some(refused) = &entry.account.refused {
-                refused.store(false, Ordering::Relaxed);
-            }
+            let entry = state.found.entry(name.into()).or_insert_with(|| Entry::new(asked, template, now));
             let at = entry.known.iter().position(|known| known.password.is(password.bytes()));
+            let was_refused = at.is_none_or(|at| entry.known[at].refused.is_some());
+            if was_refused || entry.account.is_doubtful() {
+                entry.account = Arc::clone(asked);
+            }
+            entry.follow(name, template);
             if let Some(at) = at {
                 entry.known.remove(at);
             }
@@ -202,7 +213,7 @@ impl FoundAccounts {
         });
     }
 
-    /// The limit of failures that `name` or the address has reached.
+    /// The limit of failures that `name` from this address, or the address alone, has reached.
     pub fn limit(&self, variables: &Variables, name: &str, address: &str) -> Option<TooMany> {
         self.with(|state| state.failures.limit(variables, name, address, Instant::now()))
     }
@@ -277,10 +288,8 @@ impl FoundAccounts {
 }
 
 impl Entry {
-    fn new(name: &str, template: &Arc<Account>, now: Instant) -> Entry {
-        let refused = Some(Arc::new(AtomicBool::new(false)));
-        let account = Arc::new(template.found(name, connections_of(template), refused));
-        Entry { template: Arc::clone(template), account, known: Vec::new(), found: now }
+    fn new(account: &Arc<Account>, template: &Arc<Account>, now: Instant) -> Entry {
+        Entry { template: Arc::clone(template), account: Arc::clone(account), known: Vec::new(), found: now }
     }
 
     /// Takes the settings of another template, if it is another one.
@@ -288,8 +297,9 @@ impl Entry {
         if Arc::ptr_eq(&self.template, template) {
             return;
         }
-        let (connections, refused) = (Arc::clone(&self.account.connections), self.account.refused.clone());
-        self.account = Arc::new(template.found(name, connections, refused));
+        let connections = Arc::clone(&self.account.connections);
+        let confirmation = self.account.confirmation.clone().unwrap_or_default();
+        self.account = Arc::new(template.found(name, connections, confirmation));
         self.template = Arc::clone(template);
     }
 
@@ -376,8 +386,9 @@ const MOST_FOUND: usize = 20_000;
 /// Passwords of an account that are kept: MySQL accepts two at a time.
 const MOST_PASSWORDS: usize = 2;
 
-/// After a server has refused a password that was good before, it is asked again about it this often.
-const BETWEEN_REFUSALS: Duration = Duration::from_secs(1);
+/// How long the word of a server counts that a password is not good any more. Short, because the account may be created again;
+/// but programs that still use the password must not make servers answer nothing else.
+const BETWEEN_REFUSALS: Duration = Duration::from_millis(200);
 
 /// For so long after a hostgroup has not answered, those who may log in without an answer do.
 pub const REST: Duration = Duration::from_secs(1);

@@ -20,7 +20,9 @@ fn standing(found: &FoundAccounts, variables: &Variables, password: &str) -> Str
 }
 
 fn confirm(found: &FoundAccounts, variables: &Variables, password: &str) -> (Arc<Account>, bool) {
-    found.confirmed(variables, ("app", &template("app")), &Password::new(password.as_bytes()))
+    let (template, password) = (template("app"), Password::new(password.as_bytes()));
+    let asked = found.to_ask(("app", &template), &found.standing(variables, ("app", &template), &password));
+    found.confirmed(variables, (&asked, &template), &password)
 }
 
 #[test]
@@ -56,6 +58,23 @@ fn a_refusal_elsewhere_and_time_make_a_server_be_asked_again() {
     variables.passthrough_auth_cache_ttl = Duration::from_nanos(1);
     let kept = found.credentials(&variables, "app");
     assert!(kept.len() == 1 && standing(&found, &variables, "one") == "Unknown", "it is too old");
+}
+
+#[test]
+fn who_has_another_password_or_one_that_was_refused_shares_nothing() {
+    let (found, mut variables) = (FoundAccounts::default(), variables());
+    let of = |password, variables: &Variables| confirm(&found, variables, password).0;
+    let first = of("one", &variables);
+    variables.passthrough_auth_recheck = Duration::ZERO;
+    assert!(of("one", &variables).is_confirmed_like(&first), "it was only confirmed once more");
+    let second = of("two", &variables);
+    assert!(!second.is_confirmed_like(&first), "the account may be another one");
+    found.refused(&variables, "app", "a", &Password::new(b"two"));
+    let third = of("two", &variables);
+    assert!(!third.is_confirmed_like(&second), "it may have been dropped, and created again");
+    third.refuse();
+    assert!(!of("two", &variables).is_confirmed_like(&third));
+    assert!(Arc::ptr_eq(&third.connections, &first.connections), "all are clients of one name");
 }
 
 #[test]

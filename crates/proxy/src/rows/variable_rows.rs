@@ -168,7 +168,7 @@ macro_rules! data_plane_variables {
             passthrough_auth_max_failures_per_ip: u32 = integer(10, 0, 1_000_000), "mysql-passthrough_auth_max_failures_per_ip", Useful,
                 "Passwords refused by servers after which none is asked for logins from this address, until passthrough_auth_failure_window_s is over; 0: no limit.";
             passthrough_auth_max_failures_per_user: u32 = integer(3, 0, 1_000_000), "mysql-passthrough_auth_max_failures_per_user", Useful,
-                "Passwords refused by servers after which none is asked for logins with this name, until passthrough_auth_failure_window_s is over; 0: no limit. Passwords that a server has confirmed before can be used meanwhile.";
+                "Passwords refused by servers after which none is asked for logins with this name from the same address, until passthrough_auth_failure_window_s is over; 0: no limit. Passwords that a server has confirmed before can be used meanwhile.";
             passthrough_auth_max_inflight_probes: u32 = integer(100, 1, 10_000), "mysql-passthrough_auth_max_inflight_probes", Useful,
                 "Most logins for which servers of one hostgroup are asked at the same time.";
             passthrough_auth_recheck: Duration = ms(3000, 0, 86_400_000), "mysql-passthrough_auth_recheck_ms", Useful,

@@ -213,8 +213,9 @@ impl Session {
             true => Arc::clone(&self.want.about),
             false => about(&change.attributes),
         };
+        let user = client::claimed_name(&change.user);
         let claim = LoginClaim {
-            user: &change.user,
+            user,
             plugin: change.plugin.as_deref(),
             answer: &change.auth_response,
             can_switch: self.client.capabilities.contains(Capabilities::PLUGIN_AUTH),
@@ -237,7 +238,7 @@ impl Session {
             begin,
         );
         let changed = changed.await;
-        self.audit_change(&change.user, changed.as_ref().err().map(String::as_str));
+        self.audit_change(user, changed.as_ref().err().map(String::as_str));
         let (place, want, state) = changed.map_err(End::ErrorSent)?;
         *self.handle.username.borrow_mut() = want.account.row.username.clone();
         (self.want, self.account) = (want, place);

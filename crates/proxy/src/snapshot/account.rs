@@ -30,8 +30,16 @@ pub struct Account {
     pub transaction_replay: Option<bool>,
     /// The number of client connections, over all workers; outlives snapshots.
     pub connections: Arc<AtomicU32>,
-    /// Set when a server refuses an account that another server has accepted; `None` if its password is configured.
-    pub refused: Option<Arc<AtomicBool>>,
+    /// That a server has confirmed its password; `None` if that is configured.
+    pub confirmation: Option<Arc<Confirmation>>,
+}
+
+/// The word of a server that an account has this password. Who has another one shares no connections with it: an account
+/// that was dropped and created again has the same name, and not the same privileges.
+#[derive(Debug, Default)]
+pub struct Confirmation {
+    /// A server has refused the account since.
+    is_doubtful: AtomicBool,
 }
 
 impl Account {
@@ -49,7 +57,7 @@ impl Account {
             transaction_replay: crate::rows::transaction_replay(&row.attributes),
             row,
             connections,
-            refused: None,
+            confirmation: None,
         }
     }
 
@@ -59,10 +67,11 @@ impl Account {
         &self,
         username: &str,
         connections: Arc<AtomicU32>,
-        refused: Option<Arc<AtomicBool>>,
+        confirmation: Arc<Confirmation>,
     ) -> Account {
         let row = UserRow { username: username.to_owned(), password: String::new(), ..self.row.clone() };
-        Account { row, connections, refused, passwords: Arc::default(), ..self.clone() }
+        let confirmation = Some(confirmation);
+        Account { row, connections, confirmation, passwords: Arc::default(), ..self.clone() }
     }
 
     /// An account whose row was found, and whose password is not in it.
@@ -72,8 +81,22 @@ impl Account {
 
     /// A server refuses the account: it must be confirmed at its next login.
     pub fn refuse(&self) {
-        if let Some(refused) = &self.refused {
-            refused.store(true, Ordering::Relaxed);
+        if let Some(confirmation) = &self.confirmation {
+            confirmation.is_doubtful.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a server has refused it since it was confirmed.
+    pub fn is_doubtful(&self) -> bool {
+        self.confirmation.as_ref().is_some_and(|it| it.is_doubtful.load(Ordering::Relaxed))
+    }
+
+    /// Whether both have the word of one server, or none needs any.
+    pub fn is_confirmed_like(&self, other: &Account) -> bool {
+        match (&self.confirmation, &other.confirmation) {
+            (None, None) => true,
+            (Some(mine), Some(theirs)) => Arc::ptr_eq(mine, theirs),
+            _ => false,
         }
     }
 }

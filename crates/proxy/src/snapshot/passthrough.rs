@@ -256,9 +256,11 @@ fn nothing() -> Regex {
     Regex::new("[^\\s\\S]").expect("it is valid")
 }
 
-/// Whether a server may have an account with that name.
+/// Whether a server may have an account with that name, and takes it for no other one: apostrophes around a name are not part
+/// of it for servers.
 pub fn may_be_name(name: &str) -> bool {
-    !name.is_empty() && name.len() <= LONGEST_NAME
+    let is_quoted = name.len() > 1 && name.starts_with('\'') && name.ends_with('\'');
+    !name.is_empty() && name.len() <= LONGEST_NAME && !is_quoted
 }
 
 /// Bytes of the longest name that a server has: 128 characters of three bytes (MariaDB; MySQL: 32 characters).
@@ -337,5 +339,7 @@ mod tests {
         );
         let seen = ["empty", "full", "nobody", "anybody", ""].map(|it| hostgroup(&unknown, it));
         assert_eq!(seen, [None, None, Some(7), None, None]);
+        let any = snapshot(|it| it.passthrough_auth_unknown_users = true, users());
+        assert_eq!(["'full'", "'", "it's"].map(|it| hostgroup(&any, it)), [None, Some(0), Some(0)]);
     }
 }

@@ -11,6 +11,9 @@ use crate::handshake::{AuthMoreData, AuthSwitchRequest};
 /// Switches accepted: MariaDB asks for one plugin after another if an account may use several.
 const MAX_SWITCHES: u8 = 8;
 
+/// The name of the plugin of a login without an answer. No account asks clients for it.
+const NO_PLUGIN: &str = "auth_socket";
+
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BackendStep {
@@ -54,6 +57,11 @@ pub enum Failure {
     /// The server's RSA key cannot be used.
     #[error(transparent)]
     PublicKey(#[from] Unusable),
+    /// The server lets the account in without asking for its password.
+    #[error(
+        "the server does not ask for a password: it knows the account by something else, such as the user of Narrows' process"
+    )]
+    PasswordNotAsked,
     /// The server sent something that the protocol does not allow here.
     #[error(transparent)]
     Malformed(#[from] Malformed),
@@ -64,16 +72,18 @@ pub enum Failure {
 /// ```text
 ///                    ┌──FE: Send the other plugin's answer──┐
 ///                    ▼                                      │
-///   new ──▶ Answered(plugin) ───────────────────────────────┘
+///   new ──▶ Answered(plugin), or Unanswered ────────────────┘
 ///             │ caching_sha2 only:
 ///             ├─01 03: Wait─────────────────────────▶ Proven ──00──▶ Ok
 ///             ├─01 04, secure: Send password────────▶ Proven
 ///             └─01 04, open: Send 02─▶ KeyRequested
 ///                                        └─01 key: Send encrypted password─▶ Proven
 ///
-///   in every state: 00 ──▶ Ok, FF ──▶ Failed(Server), anything else ──▶ Failed(Malformed)
+///   in every state: 00 ──▶ Ok, but Failed(PasswordNotAsked) in Unanswered;
+///                   FF ──▶ Failed(Server), anything else ──▶ Failed(Malformed)
 /// ```
 ///
+/// * `Unanswered`: the server has been sent nothing to verify, and must ask.
 /// * `Answered`: the server has been sent `plugin`'s answer to `nonce`.
 /// * `KeyRequested`: the server was asked for its RSA key, which is its next packet.
 /// * `Proven`: we have sent everything we have; only OK or ERR may follow.
@@ -91,6 +101,7 @@ pub struct BackendExchange {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
+    Unanswered,
     Answered(Plugin),
     KeyRequested,
     Proven,
@@ -138,6 +149,15 @@ impl BackendExchange {
         (exchange, FirstAnswer { plugin: plugin.name(), auth_response })
     }
 
+    /// Begins without an answer, for a login that has to show that the server verifies the password. Over a Unix socket it may
+    /// know the account by the user of the process instead (`auth_socket` of MySQL, `unix_socket` of MariaDB). Plugins that
+    /// verify something ask a client that names another one; those two take any, and say yes at once.
+    #[must_use]
+    pub fn unanswered(mut self) -> (Self, FirstAnswer) {
+        self.state = State::Unanswered;
+        (self, FirstAnswer { plugin: NO_PLUGIN, auth_response: Vec::new() })
+    }
+
     /// Takes the payload of the server's next packet.
     pub fn feed(&mut self, payload: &[u8]) -> BackendStep {
         match self.step(payload) {
@@ -161,9 +181,12 @@ impl BackendExchange {
     fn step(&mut self, payload: &[u8]) -> Result<(BackendStep, State), Failure> {
         match (payload.first(), self.state) {
             (_, State::Ended) => Err(Malformed("packet after the end of the authentication").into()),
+            (Some(0x00), State::Unanswered) => Err(Failure::PasswordNotAsked),
             (Some(0x00), _) => Ok((BackendStep::Ok, State::Ended)),
             (Some(0xFF), _) => Err(Failure::Server),
-            (Some(&AuthSwitchRequest::HEADER), State::Answered(_)) => self.switch(payload),
+            (Some(&AuthSwitchRequest::HEADER), State::Answered(_) | State::Unanswered) => {
+                self.switch(payload)
+            }
             (Some(&AuthMoreData::HEADER), State::Answered(Plugin::CachingSha2Password)) => {
                 self.continue_sha2(AuthMoreData::decode(payload)?.0)
             }

@@ -37,6 +37,18 @@ fn switch_is_answered_with_its_own_nonce() {
 }
 
 #[test]
+fn a_login_without_an_answer_fails_unless_the_server_asks() {
+    let unanswered = || exchange("mysql_native_password", clear(), Channel::Unix).0.unanswered();
+    let (mut asked, first) = unanswered();
+    assert_eq!(first, FirstAnswer { plugin: "auth_socket", auth_response: Vec::new() });
+    let step = asked.feed(&switch_to("mysql_native_password"));
+    assert_eq!(step, BackendStep::Send(native::scramble(b"secret", &OTHER_NONCE)));
+    assert_eq!(asked.feed(&[0, 0, 0, 2, 0, 0, 0]), BackendStep::Ok);
+    let (mut never_asked, _) = unanswered();
+    assert_eq!(never_asked.feed(&[0, 0, 0, 2, 0, 0, 0]), BackendStep::Failed(Failure::PasswordNotAsked));
+}
+
+#[test]
 fn fast_path_waits_for_ok() {
     let (mut exchange, first) = exchange("caching_sha2_password", clear(), Channel::Open);
     assert_eq!(first.auth_response, caching_sha2::scramble(b"secret", &NONCE));
