@@ -9,7 +9,7 @@ mod passwords;
 mod template_rows;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,6 +49,8 @@ pub struct Rows {
     pub servers: Vec<ServerRow>,
     /// `mysql_users`.
     pub users: Vec<UserRow>,
+    /// Names that `mysql_users` has for no client: their rows are inactive, or for servers only.
+    pub kept_out: Vec<String>,
     /// `mysql_query_rules`, in any order.
     pub rules: Vec<RuleRow>,
     /// `mysql_query_rules_fast_routing`.
@@ -119,6 +121,8 @@ pub struct Snapshot {
     pub users: HashMap<Vec<u8>, Arc<Account>>,
     /// For whom servers are asked, if that is on.
     pub passthrough: Option<Arc<PassThroughUsers>>,
+    /// Names that are looked for nowhere, because an administrator has switched them off.
+    pub kept_out: HashSet<Vec<u8>>,
     /// The settings of accounts that are found.
     templates: Arc<Templates>,
     /// What finds accounts, if there is anything.
@@ -312,6 +316,7 @@ impl Snapshot {
         let passthrough = PassThroughUsers::of(&rows.variables).map(Arc::new);
         let templates = Arc::new(Templates::compile(&rows.variables, &rows.users));
         let auth_query = AuthQuery::of(&rows.variables).map(Arc::new);
+        let kept_out = rows.kept_out.into_iter().map(String::into_bytes).collect();
         let users = compile_users(rows.users, previous);
         Ok(Snapshot {
             tracks_gtids: templates.any_sees_writes()
@@ -319,6 +324,7 @@ impl Snapshot {
             variables: rows.variables,
             password_forms: forms(&users, passthrough.as_deref()),
             users,
+            kept_out,
             passthrough,
             templates,
             auth_query,

@@ -1,6 +1,8 @@
 //! The kinds of accounts that servers have, and how clients send passwords.
 
-use narrows_testkit::{Endpoint, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, tls_client};
+use narrows_testkit::{
+    Endpoint, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, kill, tls_client, wait_until,
+};
 
 use super::{asked, config, log_in, patient, refusal};
 use crate::auth::matrix::command_line_over;
@@ -151,6 +153,37 @@ fn rows_with_an_empty_password_and_templates_give_accounts_their_settings() {
     assert_eq!(asked(&narrows, "refused"), asked_before, "no server was asked");
     let log = narrows.log();
     assert!(log.contains("usernames_like` has no effect"), "{log}");
+}
+
+#[test]
+fn a_name_that_an_administrator_has_switched_off_is_looked_for_nowhere() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    server.execute(&["CREATE USER IF NOT EXISTS pt_off@'%' IDENTIFIED BY 'one'"]);
+    let config = config(server.port()).supervised();
+    let config = config.variable("auth_query", "SELECT '' AS password FROM dual WHERE ? = 'pt_off'");
+    let narrows =
+        start(&config.variable("auth_query_username", "pt_off").variable("auth_query_password", "one"));
+    let mut admin = narrows.admin();
+    for (change, may_log_in) in [
+        ("INSERT INTO mysql_users (username, password, active) VALUES ('pt_off', '', 0)", false),
+        ("UPDATE mysql_users SET active = 1, frontend = 0", false),
+        ("UPDATE mysql_users SET active = 0, frontend = 1", false),
+        ("DELETE FROM mysql_users", true),
+        ("INSERT INTO mysql_users (username, password, active) VALUES ('pt_off', 'x', 0)", false),
+    ] {
+        for statement in [change, "LOAD MYSQL USERS TO RUNTIME", "PROXYSQL FLUSH PASSTHROUGH_AUTH_CACHE"] {
+            assert_eq!(admin.query(statement).error(), None, "{statement}");
+        }
+        assert_eq!(log_in(&narrows, "pt_off", "").is_ok(), may_log_in, "{change}");
+        assert!(log_in(&narrows, "pt_off", "x").is_err(), "{change}");
+    }
+    // The next process knows it, too.
+    kill(narrows.worker());
+    wait_until("the next process serves", || {
+        let mut client = RawClient::try_connect(&Endpoint::Unix(narrows.socket()));
+        client.as_mut().is_ok_and(|client| client.greeting().is_ok())
+    });
+    assert_eq!(refusal(&narrows, "pt_off", "").0, 1045);
 }
 
 #[test]

@@ -174,6 +174,8 @@ fn loaded(sections: Sections, diagnostics: Vec<Diagnostic>) -> LoadedFile {
             variables: sections.variables.for_data_plane(),
             servers: rows(sections.servers),
             users: rows(sections.users),
+            // The store says who these are, once the rows are in memory.
+            kept_out: Vec::new(),
             rules: rows(sections.rules),
             fast_routing: rows(sections.fast_routing),
             replication_hostgroups: rows(sections.replication_hostgroups),

@@ -86,6 +86,7 @@ impl Store {
             "form": FORM,
             "variables": self.running.variables.iter().map(value).collect::<serde_json::Map<_, _>>(),
             "tables": self.running.tables.iter().map(table).collect::<serde_json::Map<_, _>>(),
+            "kept_out": self.running.rows.kept_out,
             "loads": self.running.loads.iter().map(load).collect::<serde_json::Map<_, _>>(),
             "version": self.current.version,
             "managed": self.ownership().to_json(),
@@ -116,6 +117,9 @@ impl Frozen {
             running.tables.extend(read.tables);
         }
         running.rows.variables = running.variables.for_data_plane();
+        // A process of before did not write it.
+        let kept_out = frozen["kept_out"].as_array().into_iter().flatten();
+        running.rows.kept_out = kept_out.filter_map(|name| name.as_str().map(str::to_owned)).collect();
         running.loads = loads(part("loads")?);
         Ok(Frozen {
             running,

@@ -153,6 +153,9 @@ impl Store {
             let read = reading::read(&source, *module, &mut candidate.rows)?;
             candidate.warnings.extend(read.warnings);
             candidate.tables.extend(read.tables);
+            if *module == Module::MysqlUsers {
+                candidate.rows.kept_out = kept_out(connection)?;
+            }
             if let Some(prefix) = module.prefix() {
                 let adopted = super::variables::adopt(connection, prefix, &mut candidate.variables, phase)?;
                 candidate.rows.variables = candidate.variables.for_data_plane();
@@ -173,6 +176,9 @@ impl Store {
         let users = std::mem::replace(&mut candidate.rows.users, self.running.rows.users.clone());
         candidate.rows.users.retain(|user| user.username != name);
         candidate.rows.users.extend(users.into_iter().filter(|user| user.username == name));
+        let kept_out = std::mem::replace(&mut candidate.rows.kept_out, self.running.rows.kept_out.clone());
+        candidate.rows.kept_out.retain(|kept_out| kept_out != name);
+        candidate.rows.kept_out.extend(kept_out.into_iter().filter(|kept_out| kept_out == name));
         let is_named = |cells: &Vec<Value>| cells.first() == Some(&Value::Text(name.to_owned()));
         let mut cells = self.running_rows("mysql_users").to_vec();
         cells.retain(|cells| !is_named(cells));
@@ -207,6 +213,13 @@ impl Store {
         }
         Ok(Answer::Done { affected: 0, info: String::new(), warnings })
     }
+}
+
+/// The names of accounts in memory that are for no client.
+fn kept_out(connection: &Connection) -> rusqlite::Result<Vec<String>> {
+    let sql = "SELECT DISTINCT username FROM main.mysql_users
+               WHERE username NOT IN (SELECT username FROM main.mysql_users WHERE active <> 0 AND frontend = 1)";
+    connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()
 }
 
 /// Copies the tables of `module` from one layer to another; returns the number of rows.

@@ -101,7 +101,8 @@ async fn ask(
 /// The name, if it may be looked up.
 fn name_of<'a>(snapshot: &Snapshot, user: &'a [u8]) -> Option<&'a str> {
     let name = std::str::from_utf8(user).ok()?;
-    (may_be_name(name) && !snapshot.users.contains_key(user)).then_some(name)
+    let is_configured = snapshot.users.contains_key(user) || snapshot.kept_out.contains(user);
+    (may_be_name(name) && !is_configured).then_some(name)
 }
 
 /// The answer of a server, or why there is none, for the log.

@@ -84,6 +84,7 @@ impl Snapshot {
         match self.users.get(name) {
             Some(account) if passthrough.is_some_and(|it| it.is_for(account)) => Whose::AtServers(account),
             Some(account) => Whose::Configured(account),
+            None if self.kept_out.contains(name) => Whose::Nobody,
             None => {
                 let name = std::str::from_utf8(name).ok();
                 let name = name.filter(|name| passthrough.is_some_and(|it| it.is_for_unknown(name)));
