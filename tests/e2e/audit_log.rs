@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use narrows_testkit::{
-    Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, TempFolder, wait_until,
+    Flavour, KEPT_MARK, Login, Narrows, NarrowsConfig, RawClient, RealServer, TYPED_MARK, TempFolder,
+    wait_until,
 };
 use serde_json::{Value as Json, json};
 
@@ -153,6 +154,64 @@ fn what_administrators_change_is_in_it_with_the_values_before_and_after() {
     assert_eq!((&refused["changes"], &flushed["changes"]), (&json!([]), &json!([])));
     let whole = format!("{events:?}");
     assert!(!whole.contains("secret"), "{whole}");
+}
+
+#[test]
+fn copies_of_passwords_are_hidden_in_it_and_in_the_log() {
+    let hash = "*A9256F0627DBE2B8439A2522EBA39624FD8A55B1";
+    let second = format!(r#"attributes="{{\"additional_password\":\"{TYPED_MARK}-second\"}}""#);
+    let kept = TempFolder::new("audit");
+    std::fs::write(kept.file("password"), format!("{KEPT_MARK}-audit")).expect("a file");
+    let config = NarrowsConfig::new()
+        .server(0, 1, "")
+        .user("app", &format!("{TYPED_MARK}-first"), &second)
+        .user("hashed", hash, "")
+        .user("short", "7", "")
+        .user("kept", &format!("file:{}", kept.file("password").display()), "");
+    let (narrows, folder) = audited(&config);
+    let mut admin = narrows.admin();
+    for statement in [
+        // The password that is copied is another one afterwards.
+        &format!(
+            "UPDATE mysql_users SET comment = 'was ' || password, password = '{TYPED_MARK}-other' WHERE username = 'app'"
+        ),
+        "UPDATE mysql_users SET comment = password, default_schema = json_extract(attributes, '$.additional_password') WHERE username <> 'short'",
+        "UPDATE mysql_servers SET comment = (SELECT password FROM mysql_users WHERE username = 'hashed'), weight = 7",
+        "INSERT INTO scheduler (id, interval_ms, filename, arg1) SELECT 1, 1000, '/bin/true', '--password=' || password FROM mysql_users WHERE username = 'app'",
+        &format!(
+            "INSERT INTO restapi_routes (timeout_ms, method, uri, script, comment) VALUES (1000, 'GET', 'u', '/x', '{KEPT_MARK}-audit')"
+        ),
+        "UPDATE global_variables SET variable_value = (SELECT password FROM mysql_users WHERE username = 'app') WHERE variable_name = 'mysql-server_version'",
+        "LOAD MYSQL USERS TO RUNTIME",
+        "SAVE MYSQL USERS TO DISK",
+        "LOAD SCHEDULER TO RUNTIME",
+        "LOAD MYSQL VARIABLES TO RUNTIME",
+        &format!("LOAD MYSQL USER '{TYPED_MARK}-other' TO RUNTIME"),
+        &format!("NARROWS ROLLBACK TO 1 COMMENT 'without {TYPED_MARK}-other'"),
+        "UPDATE mysql_users SET comment = '' WHERE username = 'app'",
+        "PROXYSQL FLUSH QUERY CACHE",
+    ] {
+        admin.query(statement);
+    }
+    let mut events = Vec::new();
+    wait_until("the last statement is in it", || {
+        events = wait_for(&folder, "Admin_Statement", 1);
+        events.iter().any(|event| event["statement"] == "PROXYSQL FLUSH QUERY CACHE")
+    });
+    narrows.wait_for_log(0, |line| line.contains("PROXYSQL FLUSH QUERY CACHE"));
+    let all = format!("{events:?}{}", narrows.log());
+    for secret in [TYPED_MARK, KEPT_MARK, hash] {
+        assert!(!all.contains(secret), "{secret}: {events:#?}\n{}", narrows.log());
+    }
+    let changes: Vec<&Json> =
+        events.iter().filter_map(|event| event["changes"].as_array()).flatten().collect();
+    let after =
+        |column: &str, value: &str| changes.iter().any(|change| change["columns"][column]["after"] == value);
+    for (column, value) in
+        [("comment", "was ***"), ("comment", "***"), ("arg1", "--password=***"), ("weight", "7")]
+    {
+        assert!(after(column, value), "{column} {value}: {events:#?}");
+    }
 }
 
 #[test]

@@ -199,7 +199,7 @@ impl Control {
             process: &self.process,
         };
         let reply = command::answer(&mut parts, caller, statement, since);
-        self.audit.after(&mut self.store, caller, statement, before, &reply);
+        self.audit.after((&mut self.store, self.runtime.secrets()), caller, statement, before, &reply);
         reply
     }
 

@@ -16,6 +16,7 @@ mod cluster;
 mod etcd;
 mod fake;
 mod folder;
+mod marks;
 mod namespace;
 mod narrows;
 mod network;
@@ -31,10 +32,11 @@ pub use cluster::{Cluster, MEMBERS};
 pub use etcd::EtcdCluster;
 pub use fake::{Conversation, FakeMysql, Move, Received};
 pub use folder::TempFolder;
+pub use marks::{KEPT_MARK, TYPED_MARK, files_below, has_text, keeps_configurations};
 pub use namespace::Namespace;
 pub use narrows::{Monitor, Narrows, NarrowsConfig, kill, serving_worker, workers_and_keepers};
 pub use network::Network;
-pub use process::{Process, free_port};
+pub use process::{Process, allow_core_files, free_port};
 pub use protocol::{
     Column, ErrorPacket, Greeting, OkPacket, Packet, capability, command, reader, scramble, writer,
 };

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::marks;
 use crate::small_disk::SmallDisk;
 use crate::{Endpoint, Login, Process, RawClient, TempFolder, free_port};
 
@@ -16,6 +17,8 @@ pub struct NarrowsConfig {
     variables: Vec<(String, String)>,
     servers: Vec<String>,
     users: Vec<String>,
+    /// Those of the users and variables.
+    passwords: Vec<String>,
     rules: Vec<String>,
     /// Rows of other tables, with the tables' names.
     tables: Vec<(String, String)>,
@@ -46,6 +49,9 @@ impl NarrowsConfig {
     #[must_use]
     pub fn variable(mut self, name: &str, value: &str) -> NarrowsConfig {
         self.variables.retain(|(other, _)| other != name);
+        if name.ends_with("_password") {
+            self.passwords.push(value.to_owned());
+        }
         self.variables.push((name.to_owned(), value.to_owned()));
         self
     }
@@ -67,6 +73,7 @@ impl NarrowsConfig {
     /// Adds a user; `more` are further columns.
     #[must_use]
     pub fn user(mut self, name: &str, password: &str, more: &str) -> NarrowsConfig {
+        self.passwords.push(password.to_owned());
         self.users.push(format!("username=\"{name}\" password=\"{password}\" {more}"));
         self
     }
@@ -143,6 +150,11 @@ impl NarrowsConfig {
         self
     }
 
+    /// The passwords that are nothing else in it.
+    fn distinctive_passwords(&self) -> Vec<String> {
+        marks::distinctive(&self.passwords, &self.text("", ""))
+    }
+
     /// The configuration file for these listeners.
     pub fn text(&self, interfaces: &str, admin: &str) -> String {
         let mut text = format!(
@@ -211,13 +223,14 @@ struct Mode<'a> {
     monitor: Monitor,
     supervision: Supervision,
     disk_bytes: Option<u64>,
+    passwords: Vec<String>,
 }
 
 impl<'a> Mode<'a> {
     /// A single process, without the monitor.
     fn plain(binary: &'a str, environment: &'a [(String, String)]) -> Mode<'a> {
         let (monitor, supervision) = (Monitor::Off, Supervision::Off);
-        Mode { binary, environment, monitor, supervision, disk_bytes: None }
+        Mode { binary, environment, monitor, supervision, disk_bytes: None, passwords: Vec::new() }
     }
 }
 
@@ -231,6 +244,8 @@ pub struct Narrows {
     data: PathBuf,
     disk: Option<SmallDisk>,
     folder: TempFolder,
+    /// Passwords of its configuration that nothing but the configuration may have.
+    passwords: Vec<String>,
 }
 
 impl Narrows {
@@ -245,6 +260,7 @@ impl Narrows {
             monitor: if config.monitor { Monitor::On } else { Monitor::Off },
             supervision: if config.supervisor { Supervision::On } else { Supervision::Off },
             disk_bytes: config.disk_bytes,
+            passwords: config.distinctive_passwords(),
         };
         Narrows::start_in(&mode, |interfaces, admin| config.text(interfaces, admin))
     }
@@ -255,7 +271,8 @@ impl Narrows {
     /// If it does not start; the message has its log.
     pub fn start_prepared(binary: &str, config: &NarrowsConfig, prepare: impl Fn(&Path)) -> Narrows {
         let environment = &config.environment;
-        let mode = Mode::plain(binary, environment);
+        let passwords = config.distinctive_passwords();
+        let mode = Mode { passwords, ..Mode::plain(binary, environment) };
         Narrows::start_in(&mode, |interfaces, admin| {
             let socket = interfaces.split(';').find(|part| part.starts_with('/'));
             prepare(socket.and_then(|socket| Path::new(socket).parent()).expect("a socket in its folder"));
@@ -290,7 +307,8 @@ impl Narrows {
             let _ = fs::remove_file(folder.file("narrows.db"));
             fs::write(folder.file("narrows.cnf"), text).expect("write the configuration");
             if let Some(process) = launch(mode, &folder, disk.as_ref()) {
-                return Narrows { process, port, admin_port, data, disk, folder };
+                let passwords = mode.passwords.clone();
+                return Narrows { process, port, admin_port, data, disk, folder, passwords };
             }
         }
         panic!("narrows does not start:\n{}", fs::read_to_string(folder.file("log")).unwrap_or_default());
@@ -439,6 +457,11 @@ impl Drop for Narrows {
                 lines[lines.len().saturating_sub(30)..].join("\n"),
                 warnings.join("\n")
             );
+            return;
+        }
+        if self.disk.is_none() {
+            let leaks = marks::leaks(self.folder.path(), &self.passwords);
+            assert!(leaks.is_empty(), "files have passwords that they must not have: {leaks:?}");
         }
     }
 }

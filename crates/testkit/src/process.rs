@@ -95,15 +95,7 @@ impl Process {
     }
 
     fn limit(&mut self, resource: libc::__rlimit_resource_t, most: u64) {
-        let pid = self.child.id() as libc::pid_t;
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: both structures outlive the calls; the process is a child of ours.
-        let set = unsafe {
-            libc::prlimit(pid, resource, std::ptr::null(), &raw mut limit);
-            limit.rlim_cur = most.min(limit.rlim_max);
-            libc::prlimit(pid, resource, &raw const limit, std::ptr::null_mut())
-        };
-        assert_eq!(set, 0, "a limit is set: {}", io::Error::last_os_error());
+        limit(self.child.id(), resource, most);
     }
 
     /// Resident set in bytes.
@@ -140,6 +132,23 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// From now on, this process of ours may write core files of any size.
+pub fn allow_core_files(pid: u32) {
+    limit(pid, libc::RLIMIT_CORE, libc::RLIM_INFINITY);
+}
+
+fn limit(pid: u32, resource: libc::__rlimit_resource_t, most: u64) {
+    let pid = pid as libc::pid_t;
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both structures outlive the calls; the process is one of ours.
+    let set = unsafe {
+        libc::prlimit(pid, resource, std::ptr::null(), &raw mut limit);
+        limit.rlim_cur = most.min(limit.rlim_max);
+        libc::prlimit(pid, resource, &raw const limit, std::ptr::null_mut())
+    };
+    assert_eq!(set, 0, "a limit is set: {}", io::Error::last_os_error());
 }
 
 /// A TCP port of 127.0.0.1 that is free now. Another process may take it before it is used, so callers retry.

@@ -34,7 +34,8 @@ type Pairs = BTreeMap<String, Option<String>>;
 fn known(client: &mut RawClient) -> Pairs {
     pairs(&client.query(
         "SELECT attr_name, attr_value FROM performance_schema.session_connect_attrs \
-         WHERE processlist_id = (SELECT id FROM information_schema.processlist WHERE user = SUBSTRING_INDEX(USER(), '@', 1))",
+         WHERE processlist_id = (SELECT id FROM information_schema.processlist \
+                                 WHERE user = SUBSTRING_INDEX(USER(), '@', 1) AND command = 'Query')",
     ))
 }
 

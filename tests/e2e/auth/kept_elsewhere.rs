@@ -7,13 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use narrows_testkit::{
-    Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, TempFolder, wait_until,
+    Flavour, KEPT_MARK as MARK, Login, Narrows, NarrowsConfig, RawClient, RealServer, TYPED_MARK, TempFolder,
+    wait_until,
 };
 
 use crate::support::start;
-
-/// What begins every password of these tests, and is in nothing else.
-const MARK: &str = "zQ9kept";
 
 fn account(server: &RealServer, user: &str, password: &str) {
     server.execute(&[
@@ -158,20 +156,20 @@ fn what_has_changed_where_it_is_kept_is_in_force_without_a_load() {
 fn what_cannot_be_looked_up_is_refused_by_a_load_and_closes_one_account_at_a_start() {
     let server = RealServer::shared(Flavour::MariaDb);
     account(server, "kept_late", &format!("{MARK}-late"));
-    account(server, "kept_other", &format!("{MARK}-other"));
+    account(server, "kept_other", &format!("{TYPED_MARK}-other"));
     let folder = TempFolder::new("kept");
     let reference = of_file(&folder.file("late"));
     let narrows =
         start(&NarrowsConfig::new().server(0, server.port(), "").user("kept_late", &reference, "").user(
             "kept_other",
-            &format!("{MARK}-other"),
+            &format!("{TYPED_MARK}-other"),
             "",
         ));
     let path = folder.file("late");
     let told =
         format!("mysql_users username='kept_late': password: the file {} is not there", path.display());
     assert!(narrows.log().contains(&format!("{told}: no login with it succeeds until it can be looked up")));
-    assert!(serves(&narrows, "kept_other", &format!("{MARK}-other")));
+    assert!(serves(&narrows, "kept_other", &format!("{TYPED_MARK}-other")));
     for password in ["", &reference, &format!("{MARK}-late")] {
         assert!(!serves(&narrows, "kept_late", password));
     }
@@ -203,7 +201,7 @@ fn what_cannot_be_looked_up_is_refused_by_a_load_and_closes_one_account_at_a_sta
             "{error}"
         );
     }
-    assert!(serves(&narrows, "kept_other", &format!("{MARK}-other")), "what ran still runs");
+    assert!(serves(&narrows, "kept_other", &format!("{TYPED_MARK}-other")), "what ran still runs");
 }
 
 #[test]
@@ -256,70 +254,55 @@ fn no_login_fails_while_passwords_rotate() {
 }
 
 #[test]
-fn nothing_that_narrows_shows_or_writes_has_a_password_that_is_kept_elsewhere() {
-    let server = RealServer::shared(Flavour::MariaDb);
-    let folder = TempFolder::new("kept");
-    let mut narrows = narrows(server, &folder);
-    for (user, password) in accounts() {
-        assert!(serves(&narrows, &user, &password) && !serves(&narrows, &user, "another"));
-    }
-    let mut admin = narrows.admin();
-    let mut shown = String::new();
-    for statement in [
-        "SAVE MYSQL USERS FROM RUNTIME",
-        "SAVE MYSQL VARIABLES FROM RUNTIME",
-        "SAVE MYSQL USERS TO DISK",
-        "SAVE MYSQL VARIABLES TO DISK",
-        "SELECT CONFIG FILE",
-        "SHOW PROMETHEUS METRICS",
-        "SHOW MYSQL VARIABLES",
-        "SHOW ADMIN VARIABLES",
-        "SHOW NARROWS STATUS",
-        "SHOW FULL PROCESSLIST",
-        &format!("SAVE CONFIG TO FILE {}", narrows.folder().join("saved.cnf").display()),
-    ] {
-        let answer = admin.query(statement);
-        assert!(answer.error().is_none(), "{statement}: {:?}", answer.error());
-        shown += &text(&answer);
-    }
-    for schema in ["main", "disk", "stats", "monitor", "stats_history"] {
-        let tables = admin.query(format!("SELECT name FROM {schema}.sqlite_master WHERE type = 'table'"));
-        let names: Vec<String> = tables.text_rows().into_iter().filter_map(|mut row| row.remove(0)).collect();
-        assert!(!names.is_empty(), "{schema}: {:?}", tables.error());
-        for name in names {
-            shown += &text(&admin.query(format!("SELECT * FROM {schema}.{name}")));
-        }
-    }
-    assert!(shown.contains("kept_file") && shown.contains(&of_file(&folder.file("password"))));
-    assert!(!shown.contains(MARK), "a password is shown");
-    let pid = narrows.process().pid();
-    let command_line = fs::read(format!("/proc/{pid}/cmdline")).expect("its command line");
-    assert!(!has_mark(&command_line));
-    let mut files = 0;
-    let mut folders = vec![narrows.folder().to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).expect("a folder").flatten() {
-            let path = entry.path();
-            match entry.file_type().expect("its kind") {
-                kind if kind.is_dir() => folders.push(path),
-                kind if kind.is_file() => {
-                    files += 1;
-                    let has = fs::read(&path).is_ok_and(|bytes| has_mark(&bytes));
-                    assert!(!has, "a password is in {}", path.display());
-                }
-                _ => {}
+fn a_connection_of_another_account_is_taken_over_with_either_password() {
+    Flavour::MySql9.if_tested(|flavour| {
+        let server = RealServer::shared(flavour);
+        let [old, new] = [format!("{TYPED_MARK}-old"), format!("{TYPED_MARK}-new")];
+        account(server, "kept_taker", &old);
+        account(server, "kept_giver", &old);
+        let second = format!(r#"attributes="{{\"additional_password\":\"{new}\"}}""#);
+        let config = NarrowsConfig::new()
+            .server(0, server.port(), "max_connections=1")
+            .user("kept_taker", &old, &second)
+            .user("kept_giver", &old, "")
+            .variable("threads", "1");
+        let narrows = start(&config);
+        let mut admin = narrows.admin();
+        let mut changes = || {
+            let rows = admin.query("SHOW MYSQL STATUS LIKE 'Com_backend_change_user'").text_rows();
+            rows[0][1].as_ref().and_then(|text| text.parse::<u32>().ok()).expect("a number")
+        };
+        let [mut taker, mut giver] = ["kept_taker", "kept_giver"]
+            .map(|user| RawClient::open(&narrows.endpoint(), &Login::new(user, &old)));
+        let mut in_turn = || {
+            for (client, user) in [(&mut giver, "kept_giver@%"), (&mut taker, "kept_taker@%")] {
+                let answer = client.query("SELECT CURRENT_USER()");
+                assert_eq!(answer.cell().as_deref(), Some(user), "{:?}", answer.error());
             }
+        };
+        in_turn();
+        assert!(changes() > 0, "one connection serves both");
+        server.execute(&[
+            &format!("ALTER USER kept_taker@'%' IDENTIFIED BY '{new}' RETAIN CURRENT PASSWORD"),
+            "ALTER USER kept_taker@'%' DISCARD OLD PASSWORD",
+        ]);
+        // The client has shown the old password, which is also the first one here.
+        in_turn();
+        // From now on the first one is the right one, and the client still has the old one.
+        let more = format!(r#"{{"additional_password":"{old}"}}"#);
+        let mut other = narrows.admin();
+        for statement in [
+            &format!("UPDATE mysql_users SET password = '{new}', attributes = '{more}' WHERE username = 'kept_taker'"),
+            "LOAD MYSQL USERS TO RUNTIME",
+        ] {
+            assert!(other.query(statement).ok().is_some(), "{statement}");
         }
-    }
-    assert!(files > 5, "the files of its folder");
-    assert!(!narrows.log().contains(MARK), "a password is in the log");
-}
-
-fn text(answer: &narrows_testkit::Answer) -> String {
-    let lossy = |packet: &narrows_testkit::Packet| String::from_utf8_lossy(&packet.payload).into_owned();
-    answer.packets.iter().map(lossy).collect()
-}
-
-fn has_mark(bytes: &[u8]) -> bool {
-    bytes.windows(MARK.len()).any(|part| part == MARK.as_bytes())
+        let before = changes();
+        in_turn();
+        in_turn();
+        assert!(changes() >= before + 3, "no connection was opened for it");
+        let used = "SELECT 1 FROM stats_narrows_passwords WHERE username = 'kept_taker' AND servers_password = 2";
+        assert!(!other.query(used).text_rows().is_empty());
+        assert!(!narrows.log().contains("a server refuses an account"), "{}", narrows.log());
+    });
 }

@@ -6,6 +6,7 @@ mod collations;
 mod compression;
 mod flood;
 mod kept_elsewhere;
+mod marks;
 pub(crate) mod matrix;
 mod plugins;
 mod proxy_protocol;

@@ -1,6 +1,7 @@
 //! `narrows check` as a gate: several files, standard input, JSON, exit status.
 
 mod connect;
+mod kept_elsewhere;
 pub(crate) mod schema;
 
 use std::io::Write;

@@ -134,11 +134,20 @@ fn a_user_and_a_password_open_an_etcd_that_asks_for_them_and_see_only_the_prefix
     let password = etcd.folder.file("password");
     fs::write(&password, "one\n").expect("a file");
     let by_file = format!("username = \"narrows\" password_file = \"{}\"", password.display());
-    let members = [
-        etcd.member("a", "username = \"narrows\" password = \"one\"", &config),
-        etcd.member("b", &by_file, &config),
-    ];
+    let by_reference = |name: &str, reference: &str| {
+        let login = format!("username = \"narrows\" password = \"{reference}\"");
+        etcd.member(name, &login, &config)
+    };
+    let members = [by_reference("a", "one"), etcd.member("b", &by_file, &config)];
     assert_they_are_a_fleet(&members);
+    for (name, kind) in [("f", "file:"), ("g", "exec:/bin/cat ")] {
+        let member = by_reference(name, &format!("{kind}{}", password.display()));
+        wait_until("it has reached etcd", || etcd_trouble(&mut member.admin()).is_none());
+    }
+    assert_trouble(
+        &by_reference("h", "env:NARROWS_NO_SUCH"),
+        "fleet.password: the environment variable NARROWS_NO_SUCH is not set",
+    );
     let wrong = etcd.member("c", "username = \"narrows\" password = \"two\"", &config);
     assert_trouble(&wrong, "etcd refuses the user narrows: ");
     assert_trouble(&etcd.member("d", "", &config), "user name is empty");

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer};
+use narrows_testkit::{Flavour, KEPT_MARK, Login, Narrows, NarrowsConfig, RawClient, RealServer, TempFolder};
 
 use super::{log_in, log_in_with, patient, refusal};
 use crate::support::start;
@@ -137,6 +137,119 @@ fn who_the_statement_does_not_find_is_asked_of_servers_if_pass_through_is_on() {
     let narrows = start(&config);
     log_in(&narrows, "aq_later", "one").expect("the server knows it");
     assert_eq!(super::asked(&narrows, "confirmed"), 1);
+}
+
+#[test]
+fn the_password_of_the_statement_may_be_kept_elsewhere_and_change_there() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    let password = |number: u32| format!("{KEPT_MARK}-query-{number}");
+    let alter = |number: u32| {
+        server.execute(&[&format!("ALTER USER aq_kept@'%' IDENTIFIED BY '{}'", password(number))]);
+    };
+    server.execute(&[
+        "CREATE USER IF NOT EXISTS aq_kept@'%', aq_by_kept@'%' IDENTIFIED BY 'one'",
+        "GRANT SELECT ON mysql.* TO aq_kept@'%'",
+    ]);
+    alter(1);
+    let folder = TempFolder::new("query");
+    let path = folder.file("password");
+    std::fs::write(&path, password(1)).expect("a file");
+    for reference in [
+        "env:NARROWS_TEST_QUERY".to_owned(),
+        format!("exec:/bin/cat {}", path.display()),
+        format!("file:{}", path.display()),
+    ] {
+        let config = config(server)
+            .variable("auth_query_username", "aq_kept")
+            .variable("auth_query_password", &reference)
+            .variable("auth_query_cache_ttl_ms", "0")
+            .environment("NARROWS_TEST_QUERY", &password(1));
+        let narrows = start(&config);
+        log_in(&narrows, "aq_by_kept", "one").unwrap_or_else(|error| panic!("{reference}: {error:?}"));
+        let mut admin = narrows.admin();
+        admin.query("SET mysql-auth_query_password = 'env:NARROWS_NO_SUCH'");
+        let refused = admin.query("LOAD MYSQL VARIABLES TO RUNTIME").error().expect("refused").message;
+        let told = "mysql-auth_query_password: the environment variable NARROWS_NO_SUCH is not set";
+        assert!(refused.ends_with(told), "{refused}");
+        if reference.starts_with("file:") {
+            alter(2);
+            std::fs::write(&path, password(2)).expect("a file");
+            let skipped = narrows.log().len();
+            narrows.wait_for_log(skipped, |line| {
+                line.contains("as where it is kept: mysql-auth_query_password")
+            });
+            // Connections of the former password may be in the pool.
+            server.execute(&["CREATE USER IF NOT EXISTS aq_later_kept@'%' IDENTIFIED BY 'one'"]);
+            log_in(&narrows, "aq_later_kept", "one").expect("with the password of now");
+        }
+    }
+}
+
+#[test]
+fn each_attribute_that_the_statement_returns_has_effect_or_the_log_says_why_not() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    let config = config(server);
+    server.execute(&[
+        "CREATE DATABASE IF NOT EXISTS aq",
+        "CREATE OR REPLACE TABLE aq.attributes (name VARCHAR(32), password VARCHAR(80), attributes VARCHAR(200))",
+        "GRANT SELECT ON aq.* TO aq_service@'%'",
+    ]);
+    let names = [
+        ("aqa_networks", r#"{"networks":["10.0.0.0/8"]}"#),
+        ("aqa_lock", r#"{"failed_login_attempts":1,"password_lock_time_s":600}"#),
+        ("aqa_age", r#"{"max_connection_age_s":1}"#),
+        ("aqa_spiffe", r#"{"spiffe_id":"spiffe://a/b"}"#),
+        ("aqa_subject", r#"{"subject":"/CN=app"}"#),
+        ("aqa_second", r#"{"additional_password":"two"}"#),
+        ("aqa_split", r#"{"auto_read_write_split":true,"reader_hostgroup":7}"#),
+        ("aqa_causal", r#"{"causal_reads":"session"}"#),
+        ("aqa_template", r#"{"usernames_like":"a%"}"#),
+        ("aqa_unknown", r#"{"network":["10.0.0.0/8"]}"#),
+        ("aqa_wrong", r#"{"reader_hostgroup":"x"}"#),
+        ("aqa_no_json", "networks=all"),
+    ];
+    for (name, attributes) in names {
+        server.execute(&[
+            &format!("CREATE USER IF NOT EXISTS {name}@'%' IDENTIFIED BY 'one'"),
+            &format!("INSERT INTO aq.attributes VALUES ('{name}', PASSWORD('one'), '{attributes}')"),
+        ]);
+    }
+    let own = "SELECT password, attributes FROM aq.attributes WHERE name = ?";
+    let narrows = start(&config.server(7, server.port(), "").variable("auth_query", own));
+    for name in ["aqa_networks", "aqa_spiffe", "aqa_subject"] {
+        assert_eq!(refusal(&narrows, name, "one").0, 1045, "{name}");
+    }
+    assert_eq!(refusal(&narrows, "aqa_lock", "wrong").0, 1045);
+    assert_eq!(refusal(&narrows, "aqa_lock", "one").0, 3955);
+    log_in(&narrows, "aqa_second", "two").expect("the second password");
+    let mut split = log_in(&narrows, "aqa_split", "one").expect("it exists");
+    assert_eq!(split.query("SELECT 1").cell().as_deref(), Some("1"));
+    let hostgroups = "SELECT DISTINCT hostgroup FROM stats_mysql_query_digest WHERE username = 'aqa_split'";
+    assert_eq!(narrows.admin().query(hostgroups).cell().as_deref(), Some("7"));
+    let mut aged = log_in(&narrows, "aqa_age", "one").expect("it exists");
+    assert!(aged.is_closed_within(Duration::from_secs(30)), "after a second");
+    for (name, told) in [
+        ("aqa_causal", "causal_reads has no effect"),
+        ("aqa_template", "usernames_like has no effect"),
+        ("aqa_unknown", "the key \"network\" does not exist"),
+    ] {
+        log_in(&narrows, name, "one").unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let line = narrows.wait_for_log(0, |line| line.contains(told));
+        assert!(line.contains("WARN") && line.contains(name), "{line}");
+    }
+    // What cannot be read may have been meant as a restriction.
+    for (name, told) in [
+        ("aqa_wrong", "its attributes: reader_hostgroup is "),
+        ("aqa_no_json", "its attributes are not JSON"),
+    ] {
+        assert_eq!(refusal(&narrows, name, "one").0, 1045, "{name}");
+        narrows.wait_for_log(0, |line| line.contains(told) && line.contains(name));
+    }
+    let told = narrows.log();
+    for name in ["aqa_networks", "aqa_lock", "aqa_age", "aqa_second", "aqa_split"] {
+        let is_told = told.lines().any(|line| line.contains("of the attributes that") && line.contains(name));
+        assert!(!is_told, "{name} has effect");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //! and after it.
 
 mod event;
+mod hidden;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,8 +17,10 @@ use crate::admin::request::Caller;
 use crate::admin::statement::{Statement, names};
 use crate::command::direction;
 use crate::schema::{self, Database, Layer, Module};
+use crate::secrets::Secrets;
 use crate::store::{Answer, Role, RowsChanged, Store};
-use crate::versions::{ChangeKind, ConfigDocument, RowChange, changes};
+use crate::versions::{ChangeKind, ConfigDocument, RowChange, changes, passwords_of_document};
+use hidden::{HiddenPasswords, values_of};
 
 /// What remains to be logged about administrators, and how much has been logged.
 #[derive(Debug)]
@@ -162,7 +165,7 @@ impl Audit {
     /// Logs what a statement has changed.
     pub fn after(
         &mut self,
-        store: &mut Store,
+        (store, secrets): (&mut Store, &Secrets),
         caller: &Caller,
         statement: &Statement<'_>,
         before: Before,
@@ -184,35 +187,53 @@ impl Audit {
             Reply::Refused(refusal) => Some(refusal.message.as_str()),
             _ => None,
         };
-        let changed = match &before {
-            _ if failure.is_some() => Vec::new(),
-            Before::Layer(layer, module, before) => changes(before, &contents(store, *layer, *module)),
-            Before::Rows(_, Some(before)) => changes(before, &variables_in_memory(store)),
-            Before::Version(before) => self.since(store, *before),
-            Before::Nothing | Before::Command | Before::Rows(_, None) => Vec::new(),
+        let (mut changed, former) = match failure {
+            Some(_) => (Vec::new(), Vec::new()),
+            None => self.difference(store, &before),
         };
-        self.tell(store.take_changed_rows(), caller, statement, (&before, &changed), failure);
+        let mut rows = store.take_changed_rows();
+        let former = [former, std::mem::take(&mut rows.passwords)].concat();
+        let mut texts = values_of(changed.iter().chain(rows.rows.iter().map(|(_, change)| change)));
+        if !matches!(before, Before::Rows(..)) {
+            texts.extend([&*statement.plain, failure.unwrap_or_default()]);
+        }
+        let hidden = HiddenPasswords::among(&texts, store, secrets, former);
+        let of_rows = rows.rows.iter_mut().map(|(_, change)| change);
+        changed.iter_mut().chain(of_rows).for_each(|change| hidden.hide_in(change));
+        let failure = failure.map(|failure| hidden.hide(failure));
+        let what: String = hidden.hide(&statement.plain).chars().take(LONGEST).collect();
+        self.tell(rows, caller, (statement, &what), (&before, &changed), failure.as_deref());
         let by = format!("{}@{}:{}", caller.user, caller.host, caller.port);
-        let what: String = statement.plain.chars().take(LONGEST).collect();
+        self.log_line(by, (statement, &what), (&before, &changed), (reply, failure.as_deref()));
+    }
+
+    /// Adds a statement to the log.
+    fn log_line(
+        &mut self,
+        by: String,
+        (statement, what): (&Statement<'_>, &str),
+        (before, changed): (&Before, &[RowChange]),
+        (reply, failure): (&Reply, Option<&str>),
+    ) {
         match (before, failure) {
             (Before::Nothing, _) | (Before::Rows(..), Some(_)) => {}
-            (Before::Command | Before::Version(_), None) => self.line(&by, &what),
+            (Before::Command | Before::Version(_), None) => self.line(&by, what),
             (Before::Command | Before::Version(_) | Before::Layer(..), Some(reason)) => {
                 self.line(&by, &format!("{what}: refused: {reason}"));
             }
             (Before::Layer(..), None) => {
-                let changes = if changed.is_empty() { NOTHING.to_owned() } else { text(&changed) };
+                let changes = if changed.is_empty() { NOTHING.to_owned() } else { text(changed) };
                 self.line(&by, &format!("{what}: {changes}"));
             }
             // Either rows of another layer have changed, or the values are the same as before.
             (Before::Rows(_, Some(_)), None) if changed.is_empty() => {
                 self.gather(by, "global_variables".to_owned(), "touched", 0);
             }
-            (Before::Rows(_, Some(_)), None) => self.line(&by, &format!("in memory: {}", text(&changed))),
+            (Before::Rows(_, Some(_)), None) => self.line(&by, &format!("in memory: {}", text(changed))),
             (Before::Rows("changed", None), None) if !has_changed(reply) => {}
             (Before::Rows(verb, None), None) => {
                 let affected = match reply {
-                    _ if verb == "defined" => 1,
+                    _ if *verb == "defined" => 1,
                     Reply::Answer(Answer::Done { affected, .. }) => *affected,
                     _ => 0,
                 };
@@ -230,15 +251,29 @@ impl Audit {
         self.waiting.entry(session).or_insert(version);
     }
 
-    /// What runs differently since that version, for the audit log.
-    fn since(&self, store: &mut Store, version: i64) -> Vec<RowChange> {
+    /// What is different since then, apart from rows that are watched; and the passwords that were there before.
+    fn difference(&self, store: &mut Store, before: &Before) -> (Vec<RowChange>, Vec<String>) {
+        match before {
+            Before::Layer(layer, module, before) => {
+                (changes(before, &contents(store, *layer, *module)), passwords_of_document(before))
+            }
+            Before::Rows(_, Some(before)) => {
+                (changes(before, &variables_in_memory(store)), passwords_of_document(before))
+            }
+            Before::Version(before) => self.since(store, *before),
+            Before::Nothing | Before::Command | Before::Rows(_, None) => (Vec::new(), Vec::new()),
+        }
+    }
+
+    /// What runs differently since that version, for the audit log; and its passwords.
+    fn since(&self, store: &mut Store, version: i64) -> (Vec<RowChange>, Vec<String>) {
         if !self.log.is_on() || store.version() == version {
-            return Vec::new();
+            return (Vec::new(), Vec::new());
         }
         match store.version_document(version) {
-            Ok(Some((before, _))) => changes(&before, store.current()),
+            Ok(Some((before, _))) => (changes(&before, store.current()), passwords_of_document(&before)),
             // It is not kept, or cannot be read: the history of versions says so, too.
-            Ok(None) | Err(_) => Vec::new(),
+            Ok(None) | Err(_) => (Vec::new(), Vec::new()),
         }
     }
 
@@ -247,7 +282,7 @@ impl Audit {
         &self,
         rows: RowsChanged,
         caller: &Caller,
-        statement: &Statement<'_>,
+        (statement, what): (&Statement<'_>, &str),
         (before, changed): (&Before, &[RowChange]),
         failure: Option<&str>,
     ) {
@@ -268,7 +303,7 @@ impl Audit {
             });
             let text = match before {
                 // A token or a number, and a comment.
-                Before::Version(_) => statement.plain.chars().take(LONGEST).collect(),
+                Before::Version(_) => what.to_owned(),
                 _ => event::masked(&statement.plain),
             };
             event::event(caller, text, changed, failure)

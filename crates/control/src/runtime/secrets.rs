@@ -5,7 +5,7 @@ use std::time::Duration;
 use narrows_proxy::snapshot::Rows;
 
 use super::Runtime;
-use crate::secrets::{self, Followed, Renewal, SecretPlace, SecretWatch};
+use crate::secrets::{self, Followed, Renewal, SecretPlace, SecretWatch, Secrets};
 use crate::store::{Candidate, Refusal, Store};
 use crate::variables::Value;
 
@@ -33,6 +33,11 @@ impl Runtime {
     /// The value of a text that may be a reference; `None` if it is not known.
     pub fn secret<'a>(&'a self, text: &'a str) -> Option<&'a str> {
         self.secrets.value(text)
+    }
+
+    /// What references lead to.
+    pub fn secrets(&self) -> &Secrets {
+        &self.secrets
     }
 
     /// Tells the thread that watches files what is in force.

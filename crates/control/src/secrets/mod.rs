@@ -78,6 +78,12 @@ impl Secrets {
         }
     }
 
+    /// The values that are part of `text`.
+    pub fn values_in(&self, text: &str) -> Vec<String> {
+        let found = self.known.values().filter(|value| text.contains(value.as_str()));
+        found.map(|value| value.as_str().to_owned()).collect()
+    }
+
     /// Puts the values into the rows of the data plane. An account whose password is not known is not active: nobody can log
     /// in to it. A password of a variable that is not known is empty.
     pub fn resolve(&self, rows: &mut Rows) {

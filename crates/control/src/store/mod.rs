@@ -28,6 +28,7 @@ mod open;
 mod owned;
 mod ownership;
 mod packed;
+mod passwords;
 mod reading;
 mod records;
 mod row_watch;

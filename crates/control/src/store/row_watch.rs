@@ -10,7 +10,7 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, Result};
 
 use crate::schema::{self, Database, MODULES};
-use crate::versions::{RowChange, key, row_change};
+use crate::versions::{RowChange, key, passwords_of_row, row_change};
 
 /// What a statement has changed.
 #[derive(Debug, Default)]
@@ -19,6 +19,8 @@ pub struct RowsChanged {
     pub rows: Vec<(Database, RowChange)>,
     /// How many changes of rows are not among them.
     pub more: u64,
+    /// The passwords in these rows, before and after: the rows may have copies of them in other columns.
+    pub passwords: Vec<String>,
 }
 
 /// Collects the changes that administrators make.
@@ -74,11 +76,15 @@ impl RowWatch {
     /// Takes what was collected.
     pub fn take(&self) -> RowsChanged {
         let Seen { rows, more } = self.with(std::mem::take);
+        let mut passwords = Vec::new();
         let changed = rows.into_iter().filter_map(|((database, table, _), row)| {
             let after = row.after?;
-            Some((database, row_change(table, [row.before.as_ref(), after.as_ref()])?))
+            let both = [row.before.as_ref(), after.as_ref()];
+            passwords.extend(both.into_iter().flatten().flat_map(|row| passwords_of_row(table, row)));
+            Some((database, row_change(table, both)?))
         });
-        RowsChanged { rows: changed.collect(), more }
+        let rows = changed.collect();
+        RowsChanged { rows, more, passwords }
     }
 
     /// A trigger passes a row: its database, its table, and its cells.
@@ -205,7 +211,7 @@ mod tests {
         fixture.store.watch_rows(true).unwrap();
         let mut changed = |sql: &str| {
             let _ = fixture.store.sql(sql);
-            let RowsChanged { rows, more } = fixture.store.take_changed_rows();
+            let RowsChanged { rows, more, .. } = fixture.store.take_changed_rows();
             let text = |(database, row): &(Database, RowChange)| {
                 format!("{} {} {}", database.name(), row.kind.name(), row.key)
             };

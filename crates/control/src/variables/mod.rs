@@ -9,7 +9,7 @@ mod table;
 mod values;
 mod variable;
 
-pub use table::{VARIABLES, VERSION, is_secret_variable};
+pub use table::{VARIABLES, VERSION, is_secret_variable, secret_variables};
 pub use values::Values;
 pub use variable::{Class, Kind, Reader, Special, Value, Variable};
 

@@ -345,6 +345,14 @@ const fn monitor_text(
     text(name, class, form, default, doc).read_by(Reader::MonitorText(set))
 }
 
+/// The names of the variables whose values are not shown.
+pub fn secret_variables() -> &'static [&'static str] {
+    static NAMES: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+        VARIABLES.iter().filter(|variable| variable.is_secret()).map(|variable| variable.name).collect()
+    });
+    &NAMES
+}
+
 /// Whether the value of the variable with that full name is not shown. One that this version does not know may be a password.
 pub fn is_secret_variable(name: &str) -> bool {
     Variable::named(name).is_none_or(Variable::is_secret)

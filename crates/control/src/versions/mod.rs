@@ -6,7 +6,9 @@
 mod changes;
 mod document;
 mod origin;
+mod passwords;
 
 pub use changes::{ChangeKind, RowChange, changes, key, key_of, row_change, summary};
 pub use document::{ConfigDocument, ConfigDocumentError, checksum};
 pub use origin::{FleetMark, VersionOrigin, VersionSource};
+pub use passwords::{passwords_of_document, passwords_of_row, passwords_of_variable};

@@ -2,6 +2,7 @@
 //! only. `client/look_up.rs` runs the statement.
 
 mod hosts;
+mod remarks;
 mod row;
 
 use std::collections::HashMap;
@@ -15,6 +16,7 @@ use crate::rows::HostgroupId;
 use crate::rt::Instant;
 use crate::snapshot::Account;
 use hosts::HostPattern;
+pub use remarks::remarks;
 use row::read;
 
 /// What the statement has found.
@@ -44,6 +46,12 @@ struct Entry {
 struct QueriedRow {
     host: HostPattern,
     outcome: Queried,
+}
+
+impl QueriedRow {
+    fn has_attributes(&self, text: &str) -> bool {
+        matches!(&self.outcome, Queried::Account(account, _) if account.row.attributes == text)
+    }
 }
 
 /// The account of a client.
@@ -112,8 +120,10 @@ impl QueriedAccounts {
         })
     }
 
-    /// The statement was run for a name: `rows` are its rows. What was known of passwords that are the same stays.
-    pub fn put(&self, name: &str, template: &Account, rows: &[&Cell<'_>]) {
+    /// The statement was run for a name: `rows` are its rows. What was known of passwords that are the same stays. Returns the
+    /// `attributes` that the name did not have before.
+    pub fn put(&self, name: &str, template: &Account, rows: &[&Cell<'_>]) -> Vec<String> {
+        let mut others: Vec<String> = rows.iter().filter_map(|cell| cell("attributes")).collect();
         self.with(|found| {
             if found.len() >= MOST_FOUND && !found.contains_key(name) {
                 forget_oldest(found);
@@ -121,6 +131,7 @@ impl QueriedAccounts {
             let known = found.get(name).cloned();
             let connections = known.as_ref().map(|it| Arc::clone(&it.connections)).unwrap_or_default();
             let before = known.as_ref().map_or(&[][..], |it| &it.rows[..]);
+            others.retain(|text| before.iter().all(|row| !row.has_attributes(text)));
             let read = |cell: &&Cell<'_>| read(name, template, cell, (before, &connections));
             let mut rows: Vec<QueriedRow> = rows.iter().map(read).collect();
             rows.sort_by_key(|row| row.host.order());
@@ -129,6 +140,7 @@ impl QueriedAccounts {
             let entry = Entry { rows: rows.into(), connections, asked: Instant::now(), again };
             found.insert(name.into(), entry);
         });
+        others
     }
 
     /// The forms in which passwords are stored: logins of unknown names imitate them.

@@ -37,13 +37,15 @@ fn account(
     let plugin = cell("plugin").unwrap_or_default();
     let Some(stored) = stored(&plugin, &text) else { return Ok(Queried::Plugin(plugin.into())) };
     let mut account = Account::queried(row_of(name, template, cell)?, Arc::clone(connections));
+    let second = account.login.additional_password.as_deref().map(|text| Stored::parse(text.as_bytes()));
+    let stored: Vec<Stored> = std::iter::once(stored).chain(second).collect();
     let known = before.iter().find_map(|row| match &row.outcome {
-        Queried::Account(known, _) if known.credentials.iter().map(Credential::stored).eq([&stored]) => {
+        Queried::Account(known, _) if known.credentials.iter().map(Credential::stored).eq(&stored) => {
             Some(Arc::clone(&known.credentials))
         }
         _ => None,
     });
-    account.credentials = known.unwrap_or_else(|| vec![Credential::new(stored)].into());
+    account.credentials = known.unwrap_or_else(|| stored.into_iter().map(Credential::new).collect());
     let hindrance = match (is(cell, "account_locked")?, is(cell, "password_expired")?) {
         (true, _) => Some(Hindrance::Locked),
         (false, true) => Some(Hindrance::Expired),

@@ -136,3 +136,35 @@ fn after_a_wrong_password_it_is_asked_again_once_a_second() {
     put(&found, &[&[("password", NATIVE)]]);
     assert!(!found.may_ask_again("app", Instant::now()));
 }
+
+#[test]
+fn attributes_are_those_of_an_account() {
+    let found = QueriedAccounts::default();
+    let account = || match found.known("app", "a") {
+        Some((Queried::Account(account, _), _)) => account,
+        other => panic!("{other:?}"),
+    };
+    let attributes = r#"{"transaction_replay":true,"causal_reads":"session","max_connection_age_s":7,"additional_password":"two"}"#;
+    put(&found, &[&[("password", NATIVE), ("attributes", attributes)]]);
+    let first = account();
+    assert_eq!(first.transaction_replay, Some(true));
+    assert!(first.causal_reads.is_some());
+    assert_eq!(first.login.max_age, Some(Duration::from_secs(7)));
+    assert_eq!(first.credentials.len(), 2);
+    put(&found, &[&[("password", NATIVE), ("attributes", attributes)]]);
+    assert!(Arc::ptr_eq(&first.credentials, &account().credentials), "they are the same passwords");
+    put(&found, &[&[("password", NATIVE)]]);
+    assert_eq!(account().credentials.len(), 1);
+}
+
+#[test]
+fn attributes_are_news_once() {
+    let found = QueriedAccounts::default();
+    let news = |attributes: &str| {
+        let row = [("password", NATIVE), ("attributes", attributes)];
+        let cell =
+            |column: &str| row.iter().find(|(name, _)| *name == column).map(|(_, text)| (*text).to_owned());
+        found.put("app", &template(), &[&cell as &Cell<'_>]).len()
+    };
+    assert_eq!([news("{}"), news("{}"), news(r#"{"a":1}"#), news(r#"{"a":1}"#), news("{}")], [1, 0, 1, 0, 1]);
+}

@@ -8,7 +8,7 @@ use narrows_wire::Errno;
 use narrows_wire::auth::Secret;
 
 use super::claim::{LoginClaim, Refusal};
-use crate::auth_query::{Cell, Hindrance, Queried};
+use crate::auth_query::{Cell, Hindrance, Queried, remarks};
 use crate::backend::{Table, Want};
 use crate::pool::{Ask, Exit, LeaseError};
 use crate::rt::{Instant, timeout};
@@ -69,7 +69,9 @@ async fn ask(
             };
             let rows: Vec<_> = (0..table.rows.len().min(MOST_ROWS)).map(row).collect();
             let rows: Vec<&Cell<'_>> = rows.iter().map(|row| row as &Cell<'_>).collect();
-            queried.put(name, snapshot.template_of(name), &rows);
+            for attributes in queried.put(name, snapshot.template_of(name), &rows) {
+                tell_remarks(worker, name, &remarks(&attributes, snapshot.tracks_gtids));
+            }
             *worker.counters.borrow_mut().auth_queries.entry("answered").or_default() += 1;
             let found = queried.known(name, claim.host);
             Ok(found.map_or(Queried::Nobody, |(found, _)| found))
@@ -95,6 +97,15 @@ async fn ask(
             );
             Err((Errno::NO_SERVER_IN_TIME, text))
         }
+    }
+}
+
+/// Says what of an account's attributes is not in force.
+fn tell_remarks(worker: &Worker, name: &str, remarks: &[String]) {
+    for remark in remarks {
+        worker.failed_logins.tell(|| {
+            tracing::warn!(user = name, "of the attributes that mysql-auth_query returns: {remark}");
+        });
     }
 }
 

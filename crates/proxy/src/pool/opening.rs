@@ -174,11 +174,7 @@ impl Pool {
         (server, slot): (Arc<Server>, ConnectionSlot),
         (want, state): (&Want, &SharedState),
     ) -> Result<Backend, BackendError> {
-        // Of an account whose password only servers know, the one in its row is none.
-        let account = match snapshot.whose(want.account.row.username.as_bytes()) {
-            Whose::Configured(account) => Some(account),
-            Whose::AtServers(_) | Whose::Nobody => None,
-        };
+        let account = account_of(snapshot, want);
         let mut slot = Some(slot);
         let mut tries = passwords(account, want).into_iter().peekable();
         while let Some((number, secret)) = tries.next() {
@@ -218,6 +214,46 @@ impl Pool {
         let key = ErrorKey { username, schemaname, ..ErrorKey::of(server, errno) };
         self.errors.borrow_mut().add(key, text.as_bytes(), self.epoch.elapsed().as_secs());
     }
+}
+
+/// The account as it is configured now. Of one whose password only servers know, the one in its row is none.
+fn account_of<'s>(snapshot: &'s Snapshot, want: &Want) -> Option<&'s Arc<Account>> {
+    match snapshot.whose(want.account.row.username.as_bytes()) {
+        Whose::Configured(account) => Some(account),
+        Whose::AtServers(_) | Whose::Nobody => None,
+    }
+}
+
+/// Logs a connection in again as another account, with the first of its passwords. If the server refuses that, and there is another
+/// password, the connection comes back as [`Relogin::Refused`]: the server has closed it, and a new one tries all of them.
+pub(super) async fn log_in_again(
+    snapshot: &Snapshot,
+    mut backend: Backend,
+    want: &Want,
+) -> Result<Relogin, BackendError> {
+    let account = account_of(snapshot, want);
+    let passwords = passwords(account, want);
+    let has_more = passwords.len() > 1;
+    let Some((number, secret)) = passwords.into_iter().next() else { return Err(BackendError::Closed) };
+    let as_this = Want { secret, ..want.clone() };
+    match backend.change_user(&as_this, snapshot.variables.connect_timeout_server).await {
+        Ok(()) => {
+            if let (Some(account), Some(number)) = (account, number) {
+                account.passwords.note(PasswordSide::Server, number);
+            }
+            Ok(Relogin::Done(backend))
+        }
+        Err(BackendError::Server(error)) if is_denied(&error) && has_more => Ok(Relogin::Refused(backend)),
+        Err(error) => Err(error),
+    }
+}
+
+/// What has become of a connection that was logged in again.
+pub(super) enum Relogin {
+    /// It is the account's.
+    Done(Backend),
+    /// The server has refused the password, and closed it.
+    Refused(Backend),
 }
 
 /// What to log in with, in this order, with the number of the account's password.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::idle::NEW_LOGIN;
+use super::opening::{Relogin, log_in_again};
 use super::waiters::Place;
 use super::{Ask, Attempt, Group, LeaseError, Mail, Pool, count};
 use crate::backend::{Backend, BackendError};
@@ -195,16 +196,17 @@ impl Search<'_> {
             return Ok(Some(backend));
         }
         let limit = self.snapshot.variables.connect_timeout_server;
-        let (mut backend, settled) = settle(backend, limit).await;
+        let (backend, settled) = settle(backend, limit).await;
         if fitness == NEW_LOGIN {
             let server = Arc::clone(&backend.login.server);
             self.group.tally(&server).count(|tally| tally.change_users += 1);
             let changed = match settled {
-                Ok(()) => backend.change_user(self.ask.want, limit).await,
+                Ok(()) => log_in_again(self.snapshot, backend, self.ask.want).await,
                 Err(error) => Err(error),
             };
             return match changed {
-                Ok(()) => Ok(Some(backend)),
+                Ok(Relogin::Done(backend)) => Ok(Some(backend)),
+                Ok(Relogin::Refused(backend)) => self.reopen(backend).await,
                 Err(error) => {
                     let settings = (&self.snapshot.variables, self.hostgroup);
                     self.pool.failed(self.group, settings, (&server, self.ask.want), error)
@@ -214,6 +216,11 @@ impl Search<'_> {
         if let Err(error) = settled {
             tracing::debug!(%error, "what a connection kept is lost with it");
         }
+        self.reopen(backend).await
+    }
+
+    /// Opens a connection in the place of one that is closed.
+    async fn reopen(&self, backend: Backend) -> Result<Option<Backend>, LeaseError> {
         match backend.into_slot() {
             (server, Some(slot)) => self.open(server, slot).await,
             (_, None) => Ok(None),

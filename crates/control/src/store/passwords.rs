@@ -1,0 +1,56 @@
+//! Looks for passwords of the configuration in a text: in memory, on disk, and in what runs.
+
+use super::Store;
+use crate::schema::Database;
+use crate::variables::secret_variables;
+use crate::versions::{passwords_of_row, passwords_of_variable};
+
+impl Store {
+    /// The passwords that are part of `text`, as the configuration has them in any of its layers.
+    pub fn passwords_in(&self, text: &str) -> Vec<String> {
+        let mut found = Vec::new();
+        for database in [Database::Main, Database::Disk] {
+            // What cannot be read has no password to hide either.
+            found.extend(self.passwords_of_users(database, text).unwrap_or_default());
+            found.extend(self.passwords_of_variables(database).unwrap_or_default());
+        }
+        let running = self.running_rows("mysql_users").iter();
+        found.extend(running.flat_map(|row| passwords_of_row("mysql_users", row)));
+        let running = self.variables().iter().filter(|(variable, _)| variable.is_secret());
+        found.extend(
+            running.flat_map(|(variable, value)| passwords_of_variable(variable.name, &value.to_string())),
+        );
+        found.retain(|password| text.contains(password.as_str()));
+        found
+    }
+
+    /// Those of the accounts in a database. SQLite searches: there may be tens of thousands.
+    fn passwords_of_users(&self, database: Database, text: &str) -> rusqlite::Result<Vec<String>> {
+        let sql = format!(
+            "SELECT * FROM {}.mysql_users WHERE (password <> '' AND instr(?1, CASE WHEN password LIKE 'plain:%' \
+             THEN substr(password, 7) ELSE password END)) OR attributes LIKE '%additional%' OR attributes LIKE '%\\u%'",
+            database.name()
+        );
+        let mut statement = self.all.connection.prepare(&sql)?;
+        let columns = statement.column_count();
+        let found = statement.query_map([text], |row| {
+            let cells: rusqlite::Result<Vec<_>> = (0..columns).map(|column| row.get(column)).collect();
+            Ok(passwords_of_row("mysql_users", &cells?))
+        })?;
+        Ok(found.flatten().flatten().collect())
+    }
+
+    /// Those of the variables in a database.
+    fn passwords_of_variables(&self, database: Database) -> rusqlite::Result<Vec<String>> {
+        let names = vec!["?"; secret_variables().len()].join(", ");
+        let sql = format!(
+            "SELECT variable_name, variable_value FROM {}.global_variables WHERE variable_name IN ({names})",
+            database.name()
+        );
+        let mut statement = self.all.connection.prepare(&sql)?;
+        let found = statement.query_map(rusqlite::params_from_iter(secret_variables()), |row| {
+            Ok(passwords_of_variable(&row.get::<_, String>(0)?, &row.get::<_, String>(1)?))
+        })?;
+        Ok(found.flatten().flatten().collect())
+    }
+}
