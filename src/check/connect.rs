@@ -30,6 +30,7 @@ pub fn findings(loaded: &LoadedFile, places: &Places) -> anyhow::Result<Vec<Find
     let access = MonitorLogin {
         username: settings.username.clone(),
         password: secrets.value(&settings.password).unwrap_or_default().to_owned(),
+        tokens: secrets::tokens(&settings.password),
         tls: tls::towards_servers(&loaded.variables, &loaded.rows.ssl_params, &secrets),
         may_ask_for_key: loaded.rows.variables.get_server_public_key,
     };

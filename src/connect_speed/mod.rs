@@ -79,6 +79,7 @@ pub fn run(args: &ConnectSpeedArgs) -> anyhow::Result<ExitCode> {
     let access = MonitorLogin {
         username: args.user.clone(),
         password: args.password.clone(),
+        tokens: None,
         tls: if args.ssl { tls::towards_anybody() } else { Default::default() },
         may_ask_for_key: true,
     };

@@ -117,6 +117,7 @@ pub async fn connect(
     let access = MonitorLogin {
         username: account.username.clone(),
         password: account.password.clone(),
+        tokens: None,
         tls: if use_ssl { tls::towards_anybody() } else { Default::default() },
         may_ask_for_key: true,
     };

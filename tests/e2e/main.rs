@@ -5,6 +5,7 @@ mod advisories;
 mod audit_log;
 mod auth;
 mod autocommit;
+mod aws_iam;
 mod bad_input;
 mod balance;
 mod binlog;

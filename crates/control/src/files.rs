@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +38,26 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         Some(Ok(folder)) => folder.sync_all(),
         _ => Ok(()),
     }
+}
+
+/// What a file has. A pipe or a device, which could keep the reader waiting, is none, and neither is one that is longer than
+/// `most_bytes`.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub fn read_small(path: &Path, most_bytes: usize) -> Result<Vec<u8>, String> {
+    let in_words = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => "is not there".to_owned(),
+        io::ErrorKind::PermissionDenied => "cannot be read: permission denied".to_owned(),
+        _ => format!("cannot be read: {error}"),
+    };
+    let file = OpenOptions::new().read(true).custom_flags(NONBLOCK).open(path).map_err(in_words)?;
+    if !file.metadata().map_err(in_words)?.is_file() {
+        return Err("is no file".to_owned());
+    }
+    let mut bytes = Vec::with_capacity(most_bytes + 1);
+    file.take(most_bytes as u64 + 1).read_to_end(&mut bytes).map_err(in_words)?;
+    if bytes.len() <= most_bytes { Ok(bytes) } else { Err(format!("has more than {most_bytes} bytes")) }
 }
 
 fn write(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {

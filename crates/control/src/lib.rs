@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod audit_log;
+pub mod aws_iam;
 pub mod calendar;
 pub mod command;
 pub mod config;

@@ -34,6 +34,7 @@ pub mod rt;
 pub mod rules;
 pub mod seldom;
 pub mod server;
+pub mod server_tokens;
 pub mod session;
 pub mod snapshot;
 pub mod sockets;

@@ -19,13 +19,14 @@ use narrows_wire::auth::client_side::Form;
 use crate::hostgroup::{Alarm, Demand, Hostgroup, HostgroupSettings, Names, Server, ServerFigures};
 use crate::rt::{Instant, nanoseconds};
 use crate::rules::{Activity, Firewall, Purpose, RuleSet};
+use crate::server_tokens::{SharedTokens, TokenLogin};
 use crate::tls::SharedTls;
 
 pub use crate::rows::{
     AuroraRow, Bond, CausalReads, CheckType, ClusterRow, FastRoutingRow, FirewallFingerprintRow,
     FirewallMode, FirewallRuleRow, FirewallUserRow, HostgroupAttributesRow, HostgroupId, HostgroupPair,
     PreferenceSettings, ReplicationHostgroupRow, ServerRow, ServerStatus, ServersDefaults, SslParamsRow,
-    UnshunAlgorithm, UserRow, Variables,
+    UnshunAlgorithm, UserRow, Variables, has_tokens, is_region, token_region,
 };
 pub use crate::rules::RuleRow;
 pub use account::Account;
@@ -75,6 +76,10 @@ pub struct Rows {
     pub ssl_params: Vec<SslParamsRow>,
     /// Keys and certificates.
     pub tls: SharedTls,
+    /// What makes the tokens of accounts that have no password on servers.
+    pub tokens: SharedTokens,
+    /// How `mysql-auth_query_username` gets its tokens, if `mysql-auth_query_password` is none.
+    pub auth_query_tokens: Option<TokenLogin>,
     /// The resolved host names of servers.
     pub names: Names,
     /// The zones that servers say they are in, by `host:port`.
@@ -314,10 +319,10 @@ impl Snapshot {
         let alarm = previous.map_or_else(Alarm::default, |previous| previous.alarm.clone());
         let hostgroups = compile_hostgroups(&rows, workers, &alarm, previous);
         let passthrough = PassThroughUsers::of(&rows.variables).map(Arc::new);
-        let templates = Arc::new(Templates::compile(&rows.variables, &rows.users));
-        let auth_query = AuthQuery::of(&rows.variables).map(Arc::new);
+        let templates = Arc::new(Templates::compile(&rows.variables, &rows.users, &rows.tokens));
+        let auth_query = AuthQuery::of(&rows.variables, rows.auth_query_tokens).map(Arc::new);
         let kept_out = rows.kept_out.into_iter().map(String::into_bytes).collect();
-        let users = compile_users(rows.users, previous);
+        let users = compile_users(rows.users, &rows.tokens, previous);
         Ok(Snapshot {
             tracks_gtids: templates.any_sees_writes()
                 || tracks_gtids(&rows.variables, &users, &hostgroups, &rules),

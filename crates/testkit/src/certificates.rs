@@ -1,9 +1,14 @@
 //! Certificates for tests: an authority that signs the certificates that a test requests.
 
+use std::sync::Arc;
+
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, SanType,
     date_time_ymd,
 };
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 /// An authority.
 pub struct Authority {
@@ -27,6 +32,21 @@ pub enum Validity {
     Current,
     /// It was.
     Expired,
+}
+
+impl Certificate {
+    /// What a server shows it with.
+    pub(crate) fn server_config(&self) -> Arc<ServerConfig> {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let chain = vec![CertificateDer::from_pem_slice(self.certificate.as_bytes()).expect("PEM")];
+        let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes()).expect("PEM");
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("versions of its own")
+            .with_no_client_auth()
+            .with_single_cert(chain, key);
+        Arc::new(config.expect("a pair"))
+    }
 }
 
 impl Authority {

@@ -486,7 +486,7 @@ pub(crate) fn linger_zero(stream: &TcpStream) {
 }
 
 /// A greeting like MySQL 8's, with a plugin for which any password is accepted: the answer is not checked.
-fn greeting(connection_id: u32, more: u32) -> Vec<u8> {
+pub(crate) fn greeting(connection_id: u32, more: u32) -> Vec<u8> {
     let capabilities = more
         | capability::USUAL
         | capability::FOUND_ROWS

@@ -5,6 +5,7 @@
 //! * [`RawClient`]: a blocking client that shows every packet and can send any bytes.
 //! * [`EtcdCluster`]: an etcd of three nodes.
 //! * [`FakeMysql`]: a scripted server in the test's own process.
+//! * [`FakeRds`]: a server that verifies tokens of AWS IAM; [`serve_web`]: an HTTP server as a function.
 //! * [`Namespace`]: a network that can be disconnected; [`Network`]: several of them at one switch.
 //!
 //! The client and the fake server have their own code for the protocol and do not use `narrows-wire`: with shared code
@@ -22,9 +23,11 @@ mod narrows;
 mod network;
 mod process;
 mod protocol;
+mod rds;
 mod real_server;
 mod small_disk;
 mod wait;
+mod web;
 
 pub use certificates::{Authority, Certificate, Validity};
 pub use client::{Answer, Login, RawClient, TlsClient, tls_client};
@@ -40,8 +43,10 @@ pub use process::{Process, allow_core_files, free_port};
 pub use protocol::{
     Column, ErrorPacket, Greeting, OkPacket, Packet, capability, command, reader, scramble, writer,
 };
+pub use rds::{AwsKey, FakeRds, TokenAttempt};
 pub use real_server::{Flavour, RealServer, ServerOptions};
 pub use wait::wait_until;
+pub use web::{WebReply, WebRequest, serve_web, serve_web_tls};
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -283,6 +283,7 @@ const OWN_TABLES: &[&str] = &[
     "stats_mysql_passthrough_auth_cache",
     "stats_mysql_query_events",
     "stats_narrows_auth_query",
+    "stats_narrows_aws_credentials",
     "stats_narrows_passwords",
     "stats_narrows_rules_dry_run",
     "stats_narrows_rules_dry_run_reset",

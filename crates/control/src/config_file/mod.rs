@@ -14,11 +14,13 @@ mod preference;
 mod rules;
 mod sections;
 pub(crate) mod together;
+mod token_logins;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use narrows_proxy::hostgroup::Names;
+use narrows_proxy::server_tokens::SharedTokens;
 use narrows_proxy::snapshot::Rows;
 use narrows_proxy::tls::SharedTls;
 
@@ -189,6 +191,9 @@ fn loaded(sections: Sections, diagnostics: Vec<Diagnostic>) -> LoadedFile {
             ssl_params: rows(sections.ssl_params),
             // Files are read once their folder is known.
             tls: SharedTls::default(),
+            // Those follow from accounts when passwords are looked up.
+            tokens: SharedTokens::default(),
+            auth_query_tokens: None,
             // Only the monitor resolves names.
             names: Names::default(),
             said_zones: Arc::default(),

@@ -19,6 +19,7 @@ use super::passthrough::PassThroughSettings;
 use super::preference::Preferences;
 use super::rules::{self, Surroundings};
 use super::sections::Sections;
+use super::token_logins::{TokenLogins, TokenSettings};
 use crate::config::diagnostic::Problem;
 use crate::config::form::ListenAddress;
 use crate::config::schema::Placed;
@@ -41,6 +42,8 @@ pub(crate) struct Together<'a> {
     firewall_users: Vec<&'a FirewallUserRow>,
     firewall_rules: Vec<&'a FirewallRuleRow>,
     variables: Variables,
+    /// What variables say about tokens for servers.
+    tokens: TokenSettings,
     /// Whether servers are checked, as far as variables decide it.
     is_monitored: bool,
 }
@@ -85,7 +88,8 @@ impl<'a> Together<'a> {
     }
 
     fn of_variables(variables: Variables, values: &Values) -> Together<'a> {
-        Together { variables, is_monitored: values.for_monitor().enabled, ..Together::default() }
+        let (tokens, is_monitored) = (TokenSettings::of(values), values.for_monitor().enabled);
+        Together { variables, tokens, is_monitored, ..Together::default() }
     }
 
     /// What is probably a mistake, within `scope`.
@@ -106,6 +110,7 @@ impl<'a> Together<'a> {
         let passthrough =
             PassThroughSettings { variables: &self.variables, users: &self.users, hostgroups: &hostgroups };
         passthrough.examine(&mut search);
+        self.about_tokens(&mut search);
         // Without any server, this is reported once, and not for each account and rule.
         let hostgroups = Some(&hostgroups).filter(|_| !self.servers.is_empty());
         rules::examine(&self.rules, &self.surroundings(hostgroups, &self.ports()), &mut search);
@@ -355,13 +360,31 @@ impl<'a> Together<'a> {
 
     /// Backups and zones.
     fn about_preferences(&self, search: &mut Search) {
-        let pairs = self.pairs.iter().map(|pair| vec![pair.writer_hostgroup.0, pair.reader_hostgroup.0]);
-        let clusters = self.clusters.iter().map(|(_, _, row)| row.hostgroups().map(|it| it.0).to_vec());
-        let linked: Vec<Vec<i32>> = pairs.chain(clusters).collect();
+        let linked = self.linked();
         let (rows, servers) = (&self.hostgroup_attributes, &self.servers);
         let has_segments = self.clusters.iter().any(|(kind, ..)| *kind == ClusterKind::Galera);
         let own_zone = &self.variables.zone;
         Preferences { rows, servers, linked: &linked, own_zone, has_segments }.examine(search);
+    }
+
+    /// Accounts with tokens that get no connection.
+    fn about_tokens(&self, search: &mut Search) {
+        TokenLogins {
+            servers: &self.servers,
+            ssl_params: &self.ssl_params,
+            users: &self.users,
+            linked: &self.linked(),
+            variables: &self.variables,
+            settings: &self.tokens,
+        }
+        .examine(search);
+    }
+
+    /// Hostgroups between which servers move.
+    fn linked(&self) -> Vec<Vec<i32>> {
+        let pairs = self.pairs.iter().map(|pair| vec![pair.writer_hostgroup.0, pair.reader_hostgroup.0]);
+        let clusters = self.clusters.iter().map(|(_, _, row)| row.hostgroups().map(|it| it.0).to_vec());
+        pairs.chain(clusters).collect()
     }
 
     /// Reads that must see writes.

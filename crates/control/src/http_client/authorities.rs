@@ -23,6 +23,19 @@ pub fn trusting(path: &Path) -> Result<ConfigBuilder<ClientConfig, WantsClientCe
     Ok(config)
 }
 
+/// The file of the system's authorities; `None`: it is at none of the usual places.
+pub fn of_the_system() -> Option<&'static Path> {
+    SYSTEM.iter().map(Path::new).find(|path| path.exists())
+}
+
+/// Where systems have their authorities: Debian and Alpine, Red Hat, SUSE.
+const SYSTEM: &[&str] = &[
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+];
+
 fn roots(path: &Path) -> Result<RootCertStore, String> {
     let certificates = CertificateDer::pem_file_iter(path).map_err(|error| error.to_string())?;
     let mut roots = RootCertStore::empty();

@@ -3,5 +3,6 @@
 //! What is sent, and what an answer means, is up to those who use it.
 
 pub mod address;
+pub mod ask;
 pub mod authorities;
 pub mod connection;

@@ -51,7 +51,7 @@ impl MonitorConnections {
         let mut server = Server::new(target.row(), access.tls.clone());
         server.addresses = Addresses::uncounted(addresses.clone());
         let want = Want {
-            account: account(&access.username),
+            account: account(access),
             secret: Secret::clear(access.password.as_bytes()),
             class: Capabilities::NONE,
             own: None,
@@ -105,9 +105,11 @@ impl MonitorConnections {
 }
 
 /// The monitor's account in the form that connections use. It is not a client account.
-fn account(username: &str) -> Arc<Account> {
-    let row = UserRow { username: username.to_owned(), active: true, ..(USERS.blank)() };
+fn account(access: &MonitorLogin) -> Arc<Account> {
+    let username = &access.username;
+    let row = UserRow { username: username.clone(), active: true, ..(USERS.blank)() };
     let rows = Rows { users: vec![row], ..Rows::default() };
     let mut users: HashMap<_, _> = Snapshot::compile(rows, 1, None).expect("there are no rules in it").users;
-    users.remove(username.as_bytes()).expect("the only account, and it is active")
+    let account = users.remove(username.as_bytes()).expect("the only account, and it is active");
+    Arc::new(Account { tokens: access.tokens.clone(), ..Arc::unwrap_or_clone(account) })
 }

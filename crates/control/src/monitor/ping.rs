@@ -72,9 +72,12 @@ impl PingOutcome {
             {
                 PingOutcome::Refusal
             }
-            Err(BackendError::Login(_) | BackendError::NoTls | BackendError::TlsSettings(_)) => {
-                PingOutcome::Refusal
-            }
+            Err(
+                BackendError::Login(_)
+                | BackendError::NoTls
+                | BackendError::TlsSettings(_)
+                | BackendError::NoToken(_),
+            ) => PingOutcome::Refusal,
             Err(_) => PingOutcome::Silence,
         }
     }

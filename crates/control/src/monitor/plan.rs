@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use narrows_proxy::server_tokens::TokenLogin;
 use narrows_proxy::snapshot::{
     AuroraRow, CheckType, HostgroupId, ReplicationHostgroupRow, Rows, ServerRow, ServerStatus,
 };
@@ -40,6 +41,8 @@ pub struct MonitorLogin {
     pub username: String,
     /// Its password.
     pub password: String,
+    /// What servers get in the place of its password; `None`: its password.
+    pub tokens: Option<TokenLogin>,
     /// Keys and certificates.
     pub tls: SharedTls,
     /// Whether remote servers are asked for their RSA key.

@@ -13,7 +13,10 @@ use std::time::Duration;
 
 use narrows_proxy::backend::BackendError;
 use narrows_proxy::rt::{self, Instant, JoinHandle, Semaphore, spawn_local, timeout};
-use narrows_proxy::snapshot::{PassThroughUsers, Rows, ServerRow, ServerStatus, UserRow, is_template};
+use narrows_proxy::server_tokens::TokenLogin;
+use narrows_proxy::snapshot::{
+    PassThroughUsers, Rows, ServerRow, ServerStatus, UserRow, has_tokens, is_template,
+};
 use narrows_proxy::state::SessionState;
 use narrows_wire::auth::client_side::Stored;
 
@@ -211,7 +214,8 @@ impl Trials {
         if !user.active {
             return Err("it is not active".to_owned());
         }
-        if !matches!(Stored::parse(user.password.as_bytes()), Stored::Clear(_)) {
+        let is_clear = || matches!(Stored::parse(user.password.as_bytes()), Stored::Clear(_));
+        if !has_tokens(user) && !is_clear() {
             return Err("its password is stored as a hash".to_owned());
         }
         let hostgroup = user.default_hostgroup;
@@ -245,6 +249,7 @@ impl Trials {
         let access = MonitorLogin {
             username: user.username.clone(),
             password: user.password.clone(),
+            tokens: TokenLogin::of(&user, &self.rows.tokens),
             ..self.access.clone()
         };
         let schemas = [&user.default_schema, &self.rows.variables.default_schema];

@@ -217,7 +217,11 @@ impl Shared {
 fn is_refusal(error: &BackendError) -> bool {
     matches!(
         error,
-        BackendError::Server(_) | BackendError::Login(_) | BackendError::NoTls | BackendError::TlsSettings(_)
+        BackendError::Server(_)
+            | BackendError::Login(_)
+            | BackendError::NoTls
+            | BackendError::TlsSettings(_)
+            | BackendError::NoToken(_)
     )
 }
 

@@ -180,6 +180,7 @@ impl Runtime {
         Ok(MonitorLogin {
             username: (*name).to_owned(),
             password: (*password).to_owned(),
+            tokens: None,
             tls: towards_anybody(),
             may_ask_for_key: false,
         })

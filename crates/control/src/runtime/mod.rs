@@ -46,7 +46,7 @@ use crate::monitor::plan::{Address, MonitorLogin, Plan};
 use crate::monitor::settings::MonitorSettings;
 use crate::query_log::kept::Kept;
 use crate::scheduler::Scheduler;
-use crate::secrets::{SecretWatch, Secrets};
+use crate::secrets::{self as passwords, SecretWatch, Secrets};
 use crate::store::Store;
 use crate::switchover::{Journal, SwitchoverOrder};
 use crate::tls::KeyFile;
@@ -304,6 +304,7 @@ impl Runtime {
             username: settings.username.clone(),
             // Servers refuse the monitor while its password is not known.
             password: self.secrets.value(&settings.password).unwrap_or_default().to_owned(),
+            tokens: passwords::tokens(&settings.password),
             tls: self.rows.tls.clone(),
             may_ask_for_key: self.rows.variables.get_server_public_key,
         }

@@ -14,6 +14,7 @@ use narrows_proxy::stats::{
 use rusqlite::types::Value;
 use serde_json::json;
 
+use crate::aws_iam::CredentialState;
 use crate::calendar::date_and_time;
 use crate::scheduler::{JobFigures, LastRun};
 
@@ -250,6 +251,17 @@ filled! {
         "last_exit VARCHAR" => of_last(&job.1, |last| text(last.end.as_str()));
         "last_output VARCHAR" => of_last(&job.1, |last| text(last.output.as_str()));
         "last_output_dropped INT" => of_last(&job.1, |last| number(last.dropped));
+    }
+    /// `stats_narrows_aws_credentials`
+    AWS_CREDENTIALS, aws_credentials(state: CredentialState) {
+        "source VARCHAR NOT NULL" => text(state.source);
+        "access_key_id VARCHAR NOT NULL" => text(state.access_key_id);
+        "last_refresh INT" => state.refreshed.map_or(Value::Null, Value::Integer);
+        "expires INT" => state.expires.map_or(Value::Null, Value::Integer);
+        "refreshes INT NOT NULL" => number(state.refreshes);
+        "failures INT NOT NULL" => number(state.failures);
+        "last_error VARCHAR NOT NULL" => text(state.last_error);
+        "tokens INT NOT NULL" => number(state.tokens);
     }
     /// `stats_narrows_passwords`
     PASSWORDS, passwords(line: PasswordLine) {

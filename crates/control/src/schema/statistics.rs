@@ -194,6 +194,12 @@ pub static TABLES: &[Table] = &[
         ],
     },
     Table {
+        name: "stats_narrows_aws_credentials",
+        places: STATS,
+        doc: "The AWS credentials that IAM tokens are signed with, if any are needed: where they come from, when they were fetched last and expire, in seconds since 1970, and why the last attempt to fetch them failed. (Not in ProxySQL.)",
+        definition: filled::AWS_CREDENTIALS,
+    },
+    Table {
         name: "stats_narrows_passwords",
         places: STATS,
         doc: "How often clients and logins to servers have used each account's password and its additional one, since the account has these, and when last, in seconds since 1970.",

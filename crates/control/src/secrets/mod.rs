@@ -11,14 +11,15 @@ mod watch;
 
 use std::collections::HashMap;
 
-use narrows_proxy::snapshot::Rows;
+use narrows_proxy::snapshot::{Rows, has_tokens};
 use zeroize::Zeroizing;
 
-pub use places::{SecretPlace, in_force, in_users, in_variables, references};
+pub use places::{SecretPlace, in_force, in_users, in_variables, references, tokens};
 pub use read::{MOST_BYTES, TIME_LIMIT, read};
 pub use reference::{is_reference, literal};
 pub use watch::{Followed, Renewal, SecretWatch};
 
+use crate::aws_iam;
 use crate::variables::Values;
 
 /// The values of references.
@@ -56,6 +57,9 @@ impl Secrets {
             }
         }
         let of_place = |place: &SecretPlace| {
+            if place.tokens().is_some() {
+                return None;
+            }
             let reason = faults.get(place.text.as_str())?;
             Some(format!("{}: {reason}", place.name))
         };
@@ -85,7 +89,7 @@ impl Secrets {
     }
 
     /// Puts the values into the rows of the data plane. An account whose password is not known is not active: nobody can log
-    /// in to it. A password of a variable that is not known is empty.
+    /// in to it. A password of a variable that is not known is empty. Accounts with tokens get what makes them.
     pub fn resolve(&self, rows: &mut Rows) {
         for user in &mut rows.users {
             match self.value(&user.password).map(str::to_owned) {
@@ -99,6 +103,11 @@ impl Secrets {
                 user.attributes = attributes;
             }
         }
+        rows.tokens = aws_iam::of_process();
+        if rows.users.iter().any(|user| user.active && has_tokens(user)) {
+            aws_iam::begin();
+        }
+        rows.auth_query_tokens = tokens(&rows.variables.auth_query_password);
         let password = self.value(&rows.variables.auth_query_password).unwrap_or_default().to_owned();
         rows.variables.auth_query_password = password;
     }
@@ -134,7 +143,7 @@ impl std::fmt::Debug for Secrets {
 
 /// Why a password cannot be looked up, as far as that is known without running a program; `None`: no reason is known.
 pub fn obstacle(place: &SecretPlace) -> Option<String> {
-    read::obstacle(&place.text)
+    if place.tokens().is_some() { None } else { read::obstacle(&place.text) }
 }
 
 /// The key of `mysql_users.attributes` with the second password.

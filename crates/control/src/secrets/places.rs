@@ -1,9 +1,11 @@
 //! Where a configuration has passwords.
 
+use narrows_proxy::server_tokens::TokenLogin;
 use narrows_proxy::snapshot::UserRow;
 
 use super::ADDITIONAL_PASSWORD;
 use super::reference::{Reference, is_reference};
+use crate::aws_iam;
 use crate::config::form::Form;
 use crate::variables::{Kind, Value, Values};
 
@@ -17,6 +19,12 @@ pub struct SecretPlace {
 }
 
 impl SecretPlace {
+    /// How servers get tokens in the place of this password; `None`: it is one, or may be none of that kind.
+    pub fn tokens(&self) -> Option<TokenLogin> {
+        let may_have = ["mysql-monitor_password", "mysql-auth_query_password"].contains(&self.name.as_str());
+        tokens(&self.text).filter(|_| may_have)
+    }
+
     /// Whether a program has to be run to look it up.
     pub fn is_program(&self) -> bool {
         matches!(Reference::parse(&self.text), Some(Ok(Reference::Program(_))))
@@ -26,6 +34,16 @@ impl SecretPlace {
 impl std::fmt::Debug for SecretPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("SecretPlace").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// How servers get tokens, if a text asks for tokens.
+pub fn tokens(text: &str) -> Option<TokenLogin> {
+    match Reference::parse(text) {
+        Some(Ok(Reference::Tokens(region))) => {
+            Some(TokenLogin { maker: aws_iam::of_process(), region: region.map(str::to_owned) })
+        }
+        _ => None,
     }
 }
 

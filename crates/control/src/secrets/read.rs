@@ -1,8 +1,6 @@
 //! Looks up what a reference leads to.
 
-use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read};
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,6 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use zeroize::Zeroizing;
 
 use super::reference::{Reference, literal};
+use crate::files::read_small;
 use crate::scheduler::{in_words, prepare_environment, why_not_run};
 
 /// The longest password in bytes: several times what the tokens of cloud services have, which are the longest in use.
@@ -94,8 +93,10 @@ fn read_within(reference: &str, limit: Duration) -> Result<Zeroizing<String>, St
         }
         Some(Ok(Reference::File(path))) => {
             let wrong = |what: &str| format!("the file {} {what}", path.display());
-            of_bytes(content(path).map_err(|what| wrong(&what))?).map_err(wrong)
+            let content = read_small(path, MOST_BYTES).map_err(|what| wrong(&what))?;
+            of_bytes(content).map_err(wrong)
         }
+        Some(Ok(Reference::Tokens(_))) => Err(NO_PASSWORD.to_owned()),
         Some(Ok(Reference::Program(line))) => {
             let program = line.split_whitespace().next().unwrap_or_default();
             let wrong = |what: &str| format!("the program {program} {what}");
@@ -109,6 +110,10 @@ fn read_within(reference: &str, limit: Duration) -> Result<Zeroizing<String>, St
         }
     }
 }
+
+/// Where no token can take the place of a password.
+const NO_PASSWORD: &str = "aws-iam: is for mysql-monitor_password and mysql-auth_query_password; an account has aws_iam in its \
+                           attributes, and its password is what its clients need";
 
 /// A password, from the bytes of its place: without the end of the line, if there is one.
 fn of_bytes(bytes: Vec<u8>) -> Result<Zeroizing<String>, &'static str> {
@@ -128,28 +133,6 @@ fn of_bytes(bytes: Vec<u8>) -> Result<Zeroizing<String>, &'static str> {
         true => Err("is empty"),
         false => Ok(text),
     }
-}
-
-/// The content of a file. A pipe or a device, which could keep the reader waiting, is none.
-fn content(path: &Path) -> Result<Vec<u8>, String> {
-    let in_words = |error: std::io::Error| match error.kind() {
-        ErrorKind::NotFound => "is not there".to_owned(),
-        ErrorKind::PermissionDenied => "cannot be read: permission denied".to_owned(),
-        _ => format!("cannot be read: {error}"),
-    };
-    let flags = i32::try_from(rustix::fs::OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(in_words)?;
-    if !file.metadata().map_err(in_words)?.is_file() {
-        return Err("is no file".to_owned());
-    }
-    bounded(file).map_err(in_words)?.ok_or_else(|| format!("has more than {MOST_BYTES} bytes"))
-}
-
-/// What a file has; `None` if that is too much.
-fn bounded(file: File) -> std::io::Result<Option<Vec<u8>>> {
-    let mut bytes = Vec::with_capacity(MOST_BYTES + 1);
-    file.take(MOST_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() <= MOST_BYTES).then_some(bytes))
 }
 
 /// What a program writes to its standard output. It is run without a shell; its standard error goes nowhere, as a

@@ -166,3 +166,30 @@ fn a_program_is_looked_at_and_not_run() {
     assert_eq!(of("env:NO_SUCH".to_owned()).unwrap(), "the environment variable NO_SUCH is not set");
     assert_eq!(of("secret".to_owned()), None);
 }
+
+#[test]
+fn tokens_take_the_place_of_two_passwords_and_of_no_other() {
+    let place = |name: &str, text: &str| SecretPlace { name: name.to_owned(), text: text.to_owned() };
+    let faults = |name: &str, text: &str| Secrets::default().fetch(&[place(name, text)]);
+    for name in ["mysql-monitor_password", "mysql-auth_query_password"] {
+        for (text, region) in [("aws-iam:", None), ("aws-iam:eu-west-1", Some("eu-west-1".to_owned()))] {
+            assert_eq!(faults(name, text), Vec::<String>::new());
+            assert_eq!(obstacle(&place(name, text)), None);
+            assert_eq!(tokens(text).unwrap().region, region);
+        }
+        assert!(faults(name, "aws-iam:EU")[0].contains("names no region of AWS; write plain: before"));
+        assert_eq!(tokens("plain:aws-iam:"), None);
+    }
+    for name in
+        ["mysql-switchover_replication_password", "fleet.password", "mysql_users username='a': password"]
+    {
+        let why = faults(name, "aws-iam:").remove(0);
+        assert!(why.starts_with(&format!("{name}: aws-iam: is for mysql-monitor_password and")), "{why}");
+        assert!(obstacle(&place(name, "aws-iam:")).is_some());
+    }
+    let mut rows = Rows::default();
+    rows.variables.auth_query_password = "aws-iam:eu-west-1".to_owned();
+    Secrets::default().resolve(&mut rows);
+    assert_eq!(rows.variables.auth_query_password, "");
+    assert_eq!(rows.auth_query_tokens.unwrap().region.as_deref(), Some("eu-west-1"));
+}

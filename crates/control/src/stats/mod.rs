@@ -63,6 +63,7 @@ const TABLES: &[Table] = &[
     copy("stats_narrows_rules_dry_run", |_, observer| traffic::dry_run(observer)),
     reset("stats_narrows_rules_dry_run_reset", traffic::taken_dry_run),
     copy("stats_mysql_commands_counters", |_, observer| traffic::commands(observer)),
+    copy("stats_narrows_aws_credentials", |_, _| traffic::aws_credentials()),
     copy("stats_narrows_passwords", |_, observer| traffic::passwords(observer)),
     copy("stats_mysql_users", |_, observer| traffic::users(observer)),
     copy("stats_mysql_errors", |_, observer| traffic::errors(observer)),

@@ -4,6 +4,7 @@ use narrows_proxy::snapshot::ServerStatus;
 use narrows_proxy::stats::{Observer, ServerLine, Take, wait};
 
 use crate::admin::question::GiveBack;
+use crate::aws_iam;
 use crate::schema::cells::Row;
 use crate::schema::filled;
 
@@ -58,6 +59,11 @@ pub fn taken_dry_run(observer: &Observer) -> (Vec<Row>, GiveBack) {
 /// `stats_mysql_commands_counters`
 pub fn commands(observer: &Observer) -> Vec<Row> {
     wait(observer.commands()).into_iter().map(filled::commands_counters).collect()
+}
+
+/// `stats_narrows_aws_credentials`
+pub fn aws_credentials() -> Vec<Row> {
+    aws_iam::state().into_iter().map(filled::aws_credentials).collect()
 }
 
 /// `stats_narrows_passwords`

@@ -31,7 +31,7 @@ pub async fn try_login(
     dialect: Dialect,
 ) -> Trial {
     let (username, password) = (login.0.to_owned(), login.1.to_owned());
-    let access = MonitorLogin { username, password, ..access.clone() };
+    let access = MonitorLogin { username, password, tokens: None, ..access.clone() };
     let backend = match MonitorConnections::new(target, &access, None).open(TRIAL_TIME).await {
         Ok(backend) => backend,
         Err(error) => {

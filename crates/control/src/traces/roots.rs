@@ -16,8 +16,7 @@ use crate::http_client::authorities;
 pub fn connector() -> Result<TlsConnector, String> {
     let named = environment::first(&["OTEL_EXPORTER_OTLP_CERTIFICATE", "SSL_CERT_FILE"]);
     let path = if named.is_empty() {
-        let system = SYSTEM.iter().map(Path::new).find(|path| path.exists());
-        system.map(PathBuf::from).ok_or_else(|| {
+        authorities::of_the_system().map(PathBuf::from).ok_or_else(|| {
             "there is no file of the system's authorities; OTEL_EXPORTER_OTLP_CERTIFICATE can name one"
                 .to_owned()
         })?
@@ -31,14 +30,6 @@ fn connector_with(path: &Path) -> Result<TlsConnector, String> {
     let config = authorities::trusting(path)?.with_no_client_auth();
     Ok(TlsConnector::from(Arc::new(config)))
 }
-
-/// Where systems have their authorities: Debian and Alpine, Red Hat, SUSE.
-const SYSTEM: &[&str] = &[
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-];
 
 #[cfg(test)]
 mod tests {

@@ -36,7 +36,7 @@ fn account(
     }
     let plugin = cell("plugin").unwrap_or_default();
     let Some(stored) = stored(&plugin, &text) else { return Ok(Queried::Plugin(plugin.into())) };
-    let mut account = Account::queried(row_of(name, template, cell)?, Arc::clone(connections));
+    let mut account = Account::queried(row_of(name, template, cell)?, template, Arc::clone(connections));
     let second = account.login.additional_password.as_deref().map(|text| Stored::parse(text.as_bytes()));
     let stored: Vec<Stored> = std::iter::once(stored).chain(second).collect();
     let known = before.iter().find_map(|row| match &row.outcome {

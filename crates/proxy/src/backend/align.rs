@@ -216,11 +216,12 @@ impl Backend {
     /// The server's, such as 1045; then the server closes the connection.
     pub async fn change_user(&mut self, want: &Want, limit: Duration) -> Result<(), BackendError> {
         self.collect_diagnostics(limit).await?;
+        let proving = self.proving(want, limit).await?;
         let collation = Collation::by_id(super::connect::FALLBACK_COLLATION, self.login.family)
             .expect("the table has the fallback");
         let (nonce, plugin) = &self.login.greeting;
         let (mut exchange, first) =
-            super::connect::exchange((&self.stream, &self.login.server), nonce, plugin, want);
+            super::connect::exchange((&self.stream, self.login.verifies), nonce, plugin, &proving);
         let request = ChangeUser {
             user: want.account.row.username.clone().into_bytes(),
             auth_response: first.auth_response,
@@ -236,7 +237,8 @@ impl Backend {
             self.stream.write_all(&out).await?;
             super::connect::log_in(&self.stream, &mut buffer, &mut exchange).await
         };
-        timeout(limit, log_in).await.unwrap_or(Err(BackendError::Timeout))?;
+        let changed = timeout(limit, log_in).await.unwrap_or(Err(BackendError::Timeout));
+        changed.map_err(|error| want.explained(error))?;
         self.login.greeting.0 = *exchange.nonce();
         self.login.account = Arc::clone(&want.account);
         let mut state = SessionState::after_login(collation.charset, Some(collation.name));

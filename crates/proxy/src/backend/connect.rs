@@ -35,8 +35,9 @@ pub async fn connect(
     state: &SessionState,
     limit: Duration,
 ) -> Result<Backend, BackendError> {
-    match timeout(limit, open(server, slot, want, state)).await {
-        Ok(result) => result,
+    let proving = want.with_token(&server, limit).await?;
+    match timeout(limit, open(server, slot, &proving, state)).await {
+        Ok(result) => result.map_err(|error| want.explained(error)),
         Result::Err(_) => Result::Err(BackendError::Timeout),
     }
 }
@@ -67,7 +68,9 @@ async fn open(
         attributes: ConnectAttributes::clone(&want.about),
         zstd_level: None,
     };
-    let mut stream = respond(stream, &mut buffer, &server, want, (&greeting, sequence), response).await?;
+    let verifies = verifies(&server, &want.account.row.username);
+    let toward = (&*server, verifies);
+    let mut stream = respond(stream, &mut buffer, toward, want, (&greeting, sequence), response).await?;
     if capabilities.contains(Capabilities::COMPRESS) {
         stream = stream.with_compression(Algorithm::Zlib, End::Client, buffer.filled())?;
     }
@@ -82,6 +85,7 @@ async fn open(
         slot,
         account: Arc::clone(&want.account),
         capabilities: capabilities.without(PER_CONNECTION),
+        verifies,
         family,
         thread_id: greeting.connection_id,
         greeting: (greeting.nonce, greeting.plugin),
@@ -133,7 +137,7 @@ async fn read_greeting(stream: &Stream, buffer: &mut Buffer) -> Result<(Greeting
 async fn respond(
     mut stream: Stream,
     buffer: &mut Buffer,
-    server: &Server,
+    (server, verifies): (&Server, bool),
     want: &Want,
     (greeting, mut sequence): (&Greeting, u8),
     mut response: HandshakeResponse,
@@ -144,7 +148,7 @@ async fn respond(
         }
         stream = start_tls(stream, server, &response, &mut sequence).await?;
     }
-    let (mut exchange, first) = exchange((&stream, server), &greeting.nonce, &greeting.plugin, want);
+    let (mut exchange, first) = exchange((&stream, verifies), &greeting.nonce, &greeting.plugin, want);
     (response.auth_response, response.plugin) = (first.auth_response, Some(first.plugin.as_bytes().to_vec()));
     let mut login = Vec::with_capacity(512);
     put_encoded(&mut login, &mut sequence, |out| response.encode(out));
@@ -193,20 +197,24 @@ async fn start_tls(
     Ok(stream.connect_tls(&toward.config, name).await?)
 }
 
-/// The authentication of a login, or of a `COM_CHANGE_USER`, over `stream` to `server`.
+/// Whether a connection that an account opens to a server uses TLS, which verifies the server's certificate.
+fn verifies(server: &Server, username: &str) -> bool {
+    let row = &server.row;
+    server.wants_tls()
+        && server.tls.servers.toward(&row.hostname, row.port, username).is_ok_and(|toward| toward.verifies)
+}
+
+/// The authentication of a login, or of a `COM_CHANGE_USER`, over `stream`; `verifies` says whether its TLS, if it has any, has
+/// verified the server.
 pub(super) fn exchange(
-    (stream, server): (&Stream, &Server),
+    (stream, verifies): (&Stream, bool),
     nonce: &Nonce,
     plugin: &[u8],
     want: &Want,
 ) -> (BackendExchange, FirstAnswer) {
-    let verifies = || {
-        let (row, user) = (&server.row, &want.account.row.username);
-        server.tls.servers.toward(&row.hostname, row.port, user).is_ok_and(|toward| toward.verifies)
-    };
     let channel = match stream.transport() {
         Transport::Tcp => Channel::Open,
-        Transport::Tls if verifies() => Channel::Tls,
+        Transport::Tls if verifies => Channel::Tls,
         Transport::Tls => Channel::UnverifiedTls,
         Transport::Unix => Channel::Unix,
     };

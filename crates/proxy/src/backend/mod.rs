@@ -10,6 +10,7 @@ mod in_use;
 mod of_test;
 mod run;
 mod statements;
+mod token;
 
 use std::cell::Cell;
 use std::io;
@@ -106,6 +107,8 @@ pub struct Login {
     pub account: Arc<Account>,
     /// The negotiated capabilities.
     pub capabilities: Capabilities,
+    /// Whether it uses TLS that has verified the server's certificate.
+    verifies: bool,
     /// The server's family.
     pub family: Family,
     /// The server's id of this connection, which `KILL` takes.
@@ -227,6 +230,9 @@ pub enum BackendError {
     /// The login is not possible.
     #[error("{0}")]
     Login(#[from] Failure),
+    /// There is no token to log in with.
+    #[error("{0}")]
+    NoToken(String),
     /// The server is read-only, but is needed for writing.
     #[error("it is read-only, and the hostgroup is for servers that may be written to")]
     ReadOnly,
@@ -277,7 +283,7 @@ impl ServerError {
     }
 
     /// A login that we cannot do for a client: what it has revealed is not enough for this server.
-    pub fn of_login(server: &Server, failure: &Failure) -> ServerError {
+    pub fn of_login(server: &Server, failure: &dyn std::fmt::Display) -> ServerError {
         let address = server.address();
         ServerError {
             code: Errno::ACCESS_DENIED_ERROR.number,

@@ -41,6 +41,7 @@ impl Backend {
             uncollected: None,
             insert_id_before: InsertIdBefore::Is(0),
             sequences_are_own: true,
+            verifies: false,
             serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             leases: 0,
             created: now,

@@ -122,6 +122,7 @@ fn refusal(server: &Server, want: &Want, error: &BackendError) -> Option<ServerE
         }
         BackendError::InitConnect(error) => Some(error.clone().at(server, "refuses init_connect")),
         BackendError::Login(failure) => Some(ServerError::of_login(server, failure)),
+        BackendError::NoToken(reason) => Some(ServerError::of_login(server, reason)),
         _ => None,
     }
 }

@@ -175,7 +175,8 @@ impl Pool {
         (want, state): (&Want, &SharedState),
     ) -> Result<Backend, BackendError> {
         let account = account_of(snapshot, want);
-        let mut slot = Some(slot);
+        let (mut slot, newest) = (Some(slot), newest(account, want));
+        let want = newest.as_ref().unwrap_or(want);
         let mut tries = passwords(account, want).into_iter().peekable();
         while let Some((number, secret)) = tries.next() {
             let as_this = Want { secret, ..want.clone() };
@@ -256,8 +257,18 @@ pub(super) enum Relogin {
     Refused(Backend),
 }
 
-/// What to log in with, in this order, with the number of the account's password.
+/// What is wanted with the account as it is now, if it has got tokens since the client's login.
+fn newest(account: Option<&Arc<Account>>, want: &Want) -> Option<Want> {
+    let has_others =
+        |account: &&Arc<Account>| account.tokens.is_some() && account.tokens != want.account.tokens;
+    account.filter(has_others).map(|account| Want { account: Arc::clone(account), ..want.clone() })
+}
+
+/// What to log in with, in this order, with the number of the account's password. A token is made in its place later.
 fn passwords(account: Option<&Arc<Account>>, want: &Want) -> Vec<(Option<usize>, Secret)> {
+    if want.account.tokens.is_some() {
+        return vec![(None, want.secret.clone())];
+    }
     let of_account = account.into_iter().flat_map(|account| account.credentials.iter().enumerate());
     let mut all: Vec<_> = of_account.filter_map(|(number, it)| Some((Some(number), it.secret()?))).collect();
     if !all.iter().any(|(_, secret)| *secret == want.secret) {

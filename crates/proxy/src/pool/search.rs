@@ -197,7 +197,7 @@ impl Search<'_> {
         }
         let limit = self.snapshot.variables.connect_timeout_server;
         let (backend, settled) = settle(backend, limit).await;
-        if fitness == NEW_LOGIN {
+        if fitness == NEW_LOGIN && backend.may_change_user(self.ask.want) {
             let server = Arc::clone(&backend.login.server);
             self.group.tally(&server).count(|tally| tally.change_users += 1);
             let changed = match settled {

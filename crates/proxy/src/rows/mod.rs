@@ -10,6 +10,7 @@ mod json_keys;
 mod networks;
 mod preference;
 mod servers;
+mod tokens;
 mod users;
 mod variable_rows;
 mod variables;
@@ -27,6 +28,8 @@ pub use servers::{
     Balance, CheckType, HostgroupAttributesRow, ReplicationHostgroupRow, ServerRow, ServerStatus,
     ServersDefaults, SslParamsRow, UnshunAlgorithm, Waiting,
 };
+pub(crate) use tokens::flaws_of_tokens;
+pub use tokens::{has_tokens, is_region, token_region};
 pub use users::UserRow;
 #[cfg(test)]
 pub(crate) use users::tests::user;

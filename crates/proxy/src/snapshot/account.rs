@@ -10,6 +10,7 @@ use super::passwords::PasswordUse;
 use super::template_rows::is_template;
 use super::{LoginAttributes, Snapshot, Split};
 use crate::rows::{CausalReads, UserRow};
+use crate::server_tokens::{SharedTokens, TokenLogin};
 
 /// A user, ready for logins.
 #[derive(Debug, Clone)]
@@ -28,6 +29,8 @@ pub struct Account {
     pub causal_reads: Option<CausalReads>,
     /// Whether its transactions are run again after their server was lost; `None`: `mysql-transaction_replay` says.
     pub transaction_replay: Option<bool>,
+    /// What servers get in the place of its password; `None`: its password.
+    pub tokens: Option<TokenLogin>,
     /// The number of client connections, over all workers; outlives snapshots.
     pub connections: Arc<AtomicU32>,
     /// That a server has confirmed its password; `None` if that is configured.
@@ -44,7 +47,12 @@ pub struct Confirmation {
 
 impl Account {
     /// The account of a row. What is `known` of its passwords is kept if they are the same.
-    pub(super) fn new(row: UserRow, known: Option<&Account>, connections: Arc<AtomicU32>) -> Account {
+    pub(super) fn new(
+        row: UserRow,
+        known: Option<&Account>,
+        connections: Arc<AtomicU32>,
+        maker: &SharedTokens,
+    ) -> Account {
         let login = LoginAttributes::parse(&row.attributes);
         let credentials = credentials(&row.password, &login, known.map(|account| &account.credentials));
         let same = known.filter(|account| Arc::ptr_eq(&account.credentials, &credentials));
@@ -55,13 +63,15 @@ impl Account {
             split: Split::parse(&row.attributes),
             causal_reads: CausalReads::of_attributes(&row.attributes),
             transaction_replay: crate::rows::transaction_replay(&row.attributes),
+            tokens: TokenLogin::of(&row, maker),
             row,
             connections,
             confirmation: None,
         }
     }
 
-    /// The account with this name that a server lets in, with the settings of this one.
+    /// The account with this name that a server lets in, with the settings of this one. Servers get the password that the
+    /// client has shown: they are the ones who know whether it is right.
     #[must_use]
     pub fn found(
         &self,
@@ -71,12 +81,13 @@ impl Account {
     ) -> Account {
         let row = UserRow { username: username.to_owned(), password: String::new(), ..self.row.clone() };
         let confirmation = Some(confirmation);
-        Account { row, connections, confirmation, passwords: Arc::default(), ..self.clone() }
+        Account { row, connections, confirmation, tokens: None, passwords: Arc::default(), ..self.clone() }
     }
 
-    /// An account whose row was found, and whose password is not in it.
-    pub fn queried(row: UserRow, connections: Arc<AtomicU32>) -> Account {
-        Account::new(row, None, connections)
+    /// An account whose row was found, and whose password is not in it; it logs in to servers as its template says.
+    pub fn queried(row: UserRow, template: &Account, connections: Arc<AtomicU32>) -> Account {
+        let account = Account::new(row, None, connections, &SharedTokens::default());
+        Account { tokens: template.tokens.clone(), ..account }
     }
 
     /// A server refuses the account: it must be confirmed at its next login.
@@ -104,6 +115,7 @@ impl Account {
 /// The active users; those in `previous` keep what is known about their passwords, and their number of clients.
 pub(super) fn compile_users(
     rows: Vec<UserRow>,
+    maker: &SharedTokens,
     previous: Option<&Snapshot>,
 ) -> HashMap<Vec<u8>, Arc<Account>> {
     let rows = rows.into_iter().filter(|user| user.active && !is_template(user));
@@ -111,7 +123,7 @@ pub(super) fn compile_users(
         let name = row.username.clone().into_bytes();
         let known = previous.and_then(|previous| previous.users.get(&name));
         let connections = known.map(|account| Arc::clone(&account.connections)).unwrap_or_default();
-        let account = Account::new(row, known.map(|account| &**account), connections);
+        let account = Account::new(row, known.map(|account| &**account), connections, maker);
         (name, Arc::new(account))
     });
     users.collect()

@@ -7,7 +7,7 @@ use super::login::{
     flaws_of_certificate_id, flaws_of_networks, flaws_of_number, flaws_of_password, flaws_of_subject,
 };
 use super::template_rows::flaws_of_names;
-use crate::rows::{CausalReads, HostgroupId, flag, shown};
+use crate::rows::{CausalReads, HostgroupId, flag, flaws_of_tokens, shown};
 use crate::rules::{flaws_of_flags_out, flaws_of_share};
 
 /// A key that is read.
@@ -23,6 +23,7 @@ pub struct JsonKey {
 pub const USER_KEYS: &[JsonKey] = &[
     JsonKey { name: "additional_password", flaws: flaws_of_password },
     JsonKey { name: "auto_read_write_split", flaws: flaws_of_split },
+    JsonKey { name: "aws_iam", flaws: flaws_of_tokens },
     JsonKey { name: "causal_reads", flaws: flaws_of_causal_reads },
     JsonKey { name: "failed_login_attempts", flaws: flaws_of_number },
     JsonKey { name: "max_connection_age_s", flaws: flaws_of_number },

@@ -13,6 +13,7 @@ use regex::Regex;
 use super::template_rows::usernames_like;
 use super::{Account, LoginAttributes, Snapshot};
 use crate::rows::{CausalReads, UserRow, Variables};
+use crate::server_tokens::{SharedTokens, TokenLogin};
 
 /// For whom servers are asked.
 #[derive(Debug)]
@@ -36,7 +37,7 @@ pub struct Templates {
 
 impl Templates {
     /// Those of the variables and of the templates among the rows.
-    pub(super) fn compile(variables: &Variables, rows: &[UserRow]) -> Templates {
+    pub(super) fn compile(variables: &Variables, rows: &[UserRow], maker: &SharedTokens) -> Templates {
         let active = rows.iter().filter(|row| row.active);
         let templates = active.filter_map(|row| Some((usernames_like(&row.attributes)?, row)));
         let mut templates: Vec<(String, &UserRow)> = templates.collect();
@@ -44,7 +45,7 @@ impl Templates {
             let order = literal_prefix(two).cmp(&literal_prefix(one));
             order.then_with(|| a.username.cmp(&b.username))
         });
-        let account = |row: &UserRow| Arc::new(Account::new(row.clone(), None, Arc::default()));
+        let account = |row: &UserRow| Arc::new(Account::new(row.clone(), None, Arc::default(), maker));
         Templates {
             by_name: templates
                 .into_iter()
@@ -174,8 +175,8 @@ pub struct AuthQuery {
 }
 
 impl AuthQuery {
-    /// `None` if there is no statement.
-    pub(super) fn of(variables: &Variables) -> Option<AuthQuery> {
+    /// `None` if there is no statement. Servers get `tokens`, if there are any, and the password otherwise.
+    pub(super) fn of(variables: &Variables, tokens: Option<TokenLogin>) -> Option<AuthQuery> {
         if variables.auth_query.is_empty() {
             return None;
         }
@@ -184,9 +185,10 @@ impl AuthQuery {
             default_hostgroup: variables.auth_query_hostgroup,
             ..row_of(variables)
         };
+        let service = Account::new(row, None, Arc::default(), &SharedTokens::default());
         Some(AuthQuery {
             statement: variables.auth_query.clone(),
-            service: Arc::new(Account::new(row, None, Arc::default())),
+            service: Arc::new(Account { tokens, ..service }),
             password: Password::new(variables.auth_query_password.as_bytes()),
         })
     }

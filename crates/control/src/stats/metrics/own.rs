@@ -8,6 +8,7 @@ use narrows_proxy::stats::{ClientLine, Counters, Observer, WaitingLine, wait};
 use super::page::MetricKind::{Counter, Gauge};
 use super::page::Page;
 use super::servers::address;
+use crate::aws_iam;
 use crate::fleet::FleetView;
 use crate::stats::sources::Sources;
 use crate::store::Drift;
@@ -151,6 +152,18 @@ pub fn write_configuration(page: &mut Page, sources: &Sources<'_>, drift: Option
         let labels = [("role", certificate.role), ("file", &file), ("serial", &certificate.serial)];
         metric.value(&labels, certificate.not_after);
     }
+    write_credentials(page);
+}
+
+/// Writes until when IAM tokens can be signed; if none are needed, no figures.
+fn write_credentials(page: &mut Page) {
+    let state = aws_iam::state();
+    let help = "When the AWS credentials for IAM tokens expire, in seconds since 1970.";
+    let mut metric = page.metric("narrows_aws_credentials_expiry_timestamp_seconds", Gauge, help);
+    state.iter().filter_map(|state| state.expires).for_each(|expires| metric.value(&[], expires));
+    let help = "How often AWS credentials for IAM tokens could not be fetched.";
+    let mut metric = page.metric("narrows_aws_credentials_failures_total", Counter, help);
+    state.iter().for_each(|state| metric.value(&[], state.failures));
 }
 
 /// Writes how this member of a fleet is; without a fleet, no figures.

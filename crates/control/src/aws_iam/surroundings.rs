@@ -1,0 +1,57 @@
+//! What the sources of keys have in common: the environment, small files, and the limits of requests.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio_rustls::TlsConnector;
+use zeroize::Zeroizing;
+
+use crate::files;
+use crate::http_client::address::WebAddress;
+use crate::http_client::ask::WebAnswer;
+use crate::http_client::authorities;
+
+/// The environment of the process, or of a test.
+pub(super) type Environment = Box<dyn Fn(&str) -> Option<String> + Send>;
+
+/// Seconds since 1970.
+pub(super) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// What a file has, which is a token or has keys.
+pub(super) fn small_file(path: &str) -> Result<Zeroizing<String>, String> {
+    let bytes = files::read_small(Path::new(path), LONGEST_ANSWER);
+    let bytes = Zeroizing::new(bytes.map_err(|what| format!("the file {path} {what}"))?);
+    match std::str::from_utf8(&bytes) {
+        Ok(text) => Ok(Zeroizing::new(text.to_owned())),
+        Err(_) => Err(format!("the file {path} has something else than UTF-8")),
+    }
+}
+
+/// What connects to an address with TLS, if it uses TLS: authorities are those of `AWS_CA_BUNDLE`, or of the system.
+pub(super) fn https(address: &WebAddress, environment: &Environment) -> Result<Option<TlsConnector>, String> {
+    if !address.is_encrypted {
+        return Ok(None);
+    }
+    let named = environment("AWS_CA_BUNDLE");
+    let path = named.map(PathBuf::from).or_else(|| authorities::of_the_system().map(PathBuf::from));
+    let path = path.ok_or("there is no file of the system's authorities; AWS_CA_BUNDLE can name one")?;
+    let config = authorities::trusting(&path)?.with_no_client_auth();
+    Ok(Some(TlsConnector::from(Arc::new(config))))
+}
+
+/// Whether an answer is one.
+pub(super) fn status(answer: &WebAnswer) -> Result<(), String> {
+    let status = answer.status;
+    if status.is_success() { Ok(()) } else { Err(format!("HTTP status {}", status.as_u16())) }
+}
+
+/// How long one request may take, from connecting to the end of the answer. STS takes less than a second, and the services on the
+/// machine a few milliseconds.
+pub(super) const REQUEST_TIME: Duration = Duration::from_secs(5);
+
+/// The longest answer, and the longest file: session tokens have up to 16 KiB, and shared files some profiles.
+pub(super) const LONGEST_ANSWER: usize = 64 << 10;
