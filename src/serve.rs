@@ -14,6 +14,7 @@ use narrows_control::runtime::{Begun, End, Keep, Process, as_known};
 use narrows_control::secrets::Secrets;
 use narrows_control::store::{Frozen, Store};
 use narrows_control::tls::{self, KeyFile, LoadedTls};
+use narrows_control::tokens::TokenKeeper;
 use narrows_control::variables::Values;
 use narrows_control::{audit_log, query_log};
 use narrows_proxy::hot_restart::slot_table;
@@ -154,6 +155,14 @@ struct Server<'a> {
     heart: Heart,
 }
 
+/// Begins to keep the keys of the issuers in `rows`.
+fn keep_issuers(rows: &mut Rows) -> TokenKeeper {
+    let mut tokens = TokenKeeper::default();
+    rows.issuers = tokens.issuers(&rows.token_issuers);
+    tokens.follow(&rows.issuers);
+    tokens
+}
+
 /// A data plane that serves, and the store.
 struct Serving {
     store: Store,
@@ -161,6 +170,7 @@ struct Serving {
     rows: Rows,
     secrets: Secrets,
     key_files: Vec<KeyFile>,
+    tokens: TokenKeeper,
     known: Known,
     holds: Holds,
 }
@@ -183,7 +193,7 @@ impl Server<'_> {
                 None => return Ok(End::Now),
             },
         };
-        let Serving { store, plane, rows, secrets, key_files, known, holds } = serving;
+        let Serving { store, plane, rows, secrets, key_files, tokens, known, holds } = serving;
         let finishing = logs.clone();
         self.heart.follow(Some(plane.pulse()));
         warn_of_few_files(rows.variables.max_connections);
@@ -197,6 +207,7 @@ impl Server<'_> {
                 rows,
                 secrets,
                 key_files,
+                tokens,
                 known,
                 holds,
                 sockets: self.sockets(),
@@ -246,10 +257,12 @@ impl Server<'_> {
         let mut rows = store.rows();
         let secrets = Secrets::at_a_start(&mut rows, store.variables());
         let key_files = self.keys(store.variables(), &mut rows, &secrets)?;
+        let tokens = keep_issuers(&mut rows);
         let known = Known::default();
         let as_known = as_known(&rows, store.variables(), &known, self.launch.monitoring());
         let plane = DataPlane::start_with(as_known, self.sockets(), Listening::On, Some(logs.clone()))?;
-        Ok(Serving { store, plane, rows, secrets, key_files, known, holds: Holds::default() })
+        let holds = Holds::default();
+        Ok(Serving { store, plane, rows, secrets, key_files, tokens, known, holds })
     }
 
     /// Prepares everything but the sockets, waits for its turn, and serves; the databases are opened only after that.
@@ -264,6 +277,7 @@ impl Server<'_> {
         let secrets = Secrets::at_a_start(&mut rows, frozen.variables());
         let keys = tls::load_usable(&self.launch.datadir, frozen.variables(), &rows.ssl_params, &secrets);
         let key_files = take_keys(keys, &mut rows);
+        let tokens = keep_issuers(&mut rows);
         let (known, mut holds) = (frozen.known().clone(), frozen.holds().clone());
         let as_known = as_known(&rows, frozen.variables(), &known, self.launch.monitoring());
         let mut plane =
@@ -287,7 +301,7 @@ impl Server<'_> {
             Heard::Stop => return Ok(None),
         }
         let store = self.open_store(frozen, signals).await;
-        Ok(store.map(|store| Serving { store, plane, rows, secrets, key_files, known, holds }))
+        Ok(store.map(|store| Serving { store, plane, rows, secrets, key_files, tokens, known, holds }))
     }
 
     /// Opens the databases while clients are already served. `None` if a signal arrived first.

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn accounts_of_the_system_and_of_replication_are_not_offered() {
+    fn accounts_of_system_and_of_replication_are_not_offered() {
         let found = read(&[
             ["root", "mysql_native_password", NATIVE, "Y", "Y"],
             ["mysql.sys", "caching_sha2_password", "", "N", "N"],

@@ -67,6 +67,7 @@ mod streaming;
 mod support;
 mod sysbench;
 mod timeouts;
+mod tokens;
 mod told;
 mod top;
 mod traces;

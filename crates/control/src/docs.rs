@@ -7,7 +7,7 @@ use crate::config::schema::{Absent, ConfigTable};
 use crate::config::tables::{
     AURORA_HOSTGROUPS, BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, FLEET,
     GALERA_HOSTGROUPS, GROUP_REPLICATION_HOSTGROUPS, HOSTGROUP_ATTRIBUTES, REPLICATION_HOSTGROUPS, RULES,
-    SECTIONS, SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS, USERS,
+    SECTIONS, SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS, TOKEN_ISSUERS, USERS,
 };
 use crate::effect::Effect;
 use crate::schema::{self, Database, MODULES};
@@ -154,6 +154,7 @@ fn configuration_page() -> String {
     columns(&mut page, &FLEET);
     table(&mut page, &SERVERS);
     table(&mut page, &USERS);
+    table(&mut page, &TOKEN_ISSUERS);
     table(&mut page, &RULES);
     table(&mut page, &FAST_ROUTING);
     table(&mut page, &REPLICATION_HOSTGROUPS);

@@ -12,7 +12,7 @@ use crate::config::schema::{Absent, Column, ColumnKind, ConfigTable};
 use crate::config::tables::{
     AURORA_HOSTGROUPS, BOOTSTRAP, FAST_ROUTING, FIREWALL_FINGERPRINTS, FIREWALL_RULES, FIREWALL_USERS, FLEET,
     GALERA_HOSTGROUPS, GROUP_REPLICATION_HOSTGROUPS, HOSTGROUP_ATTRIBUTES, REPLICATION_HOSTGROUPS, RULES,
-    SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS, USERS,
+    SECTIONS_NOT_READ, SECTIONS_STORED_ONLY, SERVERS, SSL_PARAMS, TOKEN_ISSUERS, USERS,
 };
 use crate::effect::Effect;
 use crate::schema;
@@ -34,6 +34,7 @@ fn whole() -> Value {
     let tables = [
         of_table(&SERVERS),
         of_table(&USERS),
+        of_table(&TOKEN_ISSUERS),
         of_table(&RULES),
         of_table(&FAST_ROUTING),
         of_table(&REPLICATION_HOSTGROUPS),

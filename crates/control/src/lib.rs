@@ -28,6 +28,7 @@ pub mod stats;
 pub mod store;
 pub mod switchover;
 pub mod tls;
+pub mod tokens;
 pub mod traces;
 pub mod urgency;
 pub mod variables;

@@ -43,4 +43,5 @@ pub mod stats;
 pub mod stream;
 pub mod threads;
 pub mod tls;
+pub mod tokens;
 pub mod worker;

@@ -21,12 +21,13 @@ use crate::rt::{Instant, nanoseconds};
 use crate::rules::{Activity, Firewall, Purpose, RuleSet};
 use crate::server_tokens::{SharedTokens, TokenLogin};
 use crate::tls::SharedTls;
+use crate::tokens::SharedIssuers;
 
 pub use crate::rows::{
     AuroraRow, Bond, CausalReads, CheckType, ClusterRow, FastRoutingRow, FirewallFingerprintRow,
     FirewallMode, FirewallRuleRow, FirewallUserRow, HostgroupAttributesRow, HostgroupId, HostgroupPair,
     PreferenceSettings, ReplicationHostgroupRow, ServerRow, ServerStatus, ServersDefaults, SslParamsRow,
-    UnshunAlgorithm, UserRow, Variables, has_tokens, is_region, token_region,
+    TokenIssuerRow, UnshunAlgorithm, UserRow, Variables, has_tokens, is_region, token_region,
 };
 pub use crate::rules::RuleRow;
 pub use account::Account;
@@ -74,12 +75,16 @@ pub struct Rows {
     pub firewall_fingerprints: Vec<FirewallFingerprintRow>,
     /// `mysql_servers_ssl_params`; the data plane's form of them is in `tls`.
     pub ssl_params: Vec<SslParamsRow>,
+    /// `narrows_token_issuers`; the data plane's form of them is in `issuers`.
+    pub token_issuers: Vec<TokenIssuerRow>,
     /// Keys and certificates.
     pub tls: SharedTls,
     /// What makes the tokens of accounts that have no password on servers.
     pub tokens: SharedTokens,
     /// How `mysql-auth_query_username` gets its tokens, if `mysql-auth_query_password` is none.
     pub auth_query_tokens: Option<TokenLogin>,
+    /// Whose tokens clients may log in with.
+    pub issuers: SharedIssuers,
     /// The resolved host names of servers.
     pub names: Names,
     /// The zones that servers say they are in, by `host:port`.
@@ -148,6 +153,8 @@ pub struct Snapshot {
     pub tracks_gtids: bool,
     /// Keys and certificates.
     pub tls: SharedTls,
+    /// Whose tokens clients may log in with.
+    pub issuers: SharedIssuers,
     /// Where it goes that the writers of a cluster are doubtful; outlives snapshots.
     pub alarm: Alarm,
     /// The stored forms of passwords in use: logins of unknown users imitate them.
@@ -340,6 +347,7 @@ impl Snapshot {
             readers,
             writers,
             tls: rows.tls,
+            issuers: rows.issuers,
             alarm,
         })
     }

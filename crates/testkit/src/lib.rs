@@ -4,6 +4,7 @@
 //! * [`Narrows`]: the built binary with a configuration of its own.
 //! * [`RawClient`]: a blocking client that shows every packet and can send any bytes.
 //! * [`EtcdCluster`]: an etcd of three nodes.
+//! * [`HttpsFake`]: an HTTPS server whose answers a test decides; [`TokenKey`]: a key that signs tokens.
 //! * [`FakeMysql`]: a scripted server in the test's own process.
 //! * [`FakeRds`]: a server that verifies tokens of AWS IAM; [`serve_web`]: an HTTP server as a function.
 //! * [`Namespace`]: a network that can be disconnected; [`Network`]: several of them at one switch.
@@ -17,6 +18,7 @@ mod cluster;
 mod etcd;
 mod fake;
 mod folder;
+mod issuer;
 mod marks;
 mod namespace;
 mod narrows;
@@ -35,6 +37,7 @@ pub use cluster::{Cluster, MEMBERS};
 pub use etcd::EtcdCluster;
 pub use fake::{Conversation, FakeMysql, Move, Received};
 pub use folder::TempFolder;
+pub use issuer::{HttpReply, HttpsFake, TokenKey, jwk_set, seconds_from_now};
 pub use marks::{KEPT_MARK, TYPED_MARK, files_below, has_text, keeps_configurations};
 pub use namespace::Namespace;
 pub use narrows::{Monitor, Narrows, NarrowsConfig, kill, serving_worker, workers_and_keepers};

@@ -41,6 +41,7 @@ pub const DIFFERENCES: Differences = &[
         &[348, 843, 852, 886, 887],
         "The embedded SQLite is newer: it has `CONCAT` and `IF`, and its query plans and options look different.",
     ),
+    (&[851], "`sqlite_master` also has the tables of Narrows that ProxySQL does not have."),
     (
         &[370],
         "`mysql-auto_increment_delay_multiplex` is 0: `LAST_INSERT_ID()` is correct on any connection, so none has to \

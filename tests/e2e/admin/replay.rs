@@ -277,8 +277,10 @@ const OWN_TABLES: &[&str] = &[
     "history_mysql_query_events",
     "narrows_config_documents",
     "narrows_config_history",
+    "narrows_token_issuers",
     "narrows_traffic_10s",
     "narrows_traffic_5m",
+    "runtime_narrows_token_issuers",
     "runtime_scheduler_runs",
     "stats_mysql_passthrough_auth_cache",
     "stats_mysql_query_events",
@@ -287,6 +289,7 @@ const OWN_TABLES: &[&str] = &[
     "stats_narrows_passwords",
     "stats_narrows_rules_dry_run",
     "stats_narrows_rules_dry_run_reset",
+    "stats_narrows_token_issuers",
 ];
 
 /// An answer as it would be without [`OWN_VARIABLES`] and [`OWN_TABLES`]: rows that name them, and counts of all variables.

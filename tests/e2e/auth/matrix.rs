@@ -327,4 +327,4 @@ const INTRODUCTION: &str = "# Logins\n\n\
     and Connector/J with `allowPublicKeyRetrieval=true`: without these options, neither sends its password over plain \
     TCP for a sha2 hash.\n\
     A client that begins with a plugin that Narrows cannot verify is asked to switch to another one; a clear-text \
-    password is requested over TLS only.\n";
+    password is requested over TLS only. Clients can also show a [token](tokens.md), over TLS or a Unix socket.\n";

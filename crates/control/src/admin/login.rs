@@ -253,6 +253,8 @@ pub async fn authenticate(
             },
             // No account of administrators is one of servers.
             ClientStep::AskServer(_) => exchange.asked(None),
+            // Nor does one take tokens.
+            ClientStep::CheckToken(_) => exchange.token_checked(false),
             ClientStep::Accept { before_ok, secret: _ } => {
                 let role = role.expect("a decoy is never accepted");
                 if is_local_only(claim.user) && !stream.is_local() {

@@ -37,7 +37,7 @@ pub(super) fn https(address: &WebAddress, environment: &Environment) -> Result<O
         return Ok(None);
     }
     let named = environment("AWS_CA_BUNDLE");
-    let path = named.map(PathBuf::from).or_else(|| authorities::of_the_system().map(PathBuf::from));
+    let path = named.map(PathBuf::from).or_else(|| authorities::of_system().map(PathBuf::from));
     let path = path.ok_or("there is no file of the system's authorities; AWS_CA_BUNDLE can name one")?;
     let config = authorities::trusting(&path)?.with_no_client_auth();
     Ok(Some(TlsConnector::from(Arc::new(config))))

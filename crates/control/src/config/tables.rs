@@ -6,7 +6,7 @@ use narrows_proxy::snapshot::{
     AuroraRow, ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow,
     FirewallUserRow, HOSTGROUP_KEYS, HostgroupAttributesRow, HostgroupId, JsonKey, RULE_KEYS,
     ReplicationHostgroupRow, RuleRow, SERVERS_DEFAULTS_KEYS, ServerRow, ServerStatus, SslParamsRow,
-    USER_KEYS, UserRow,
+    TokenIssuerRow, USER_KEYS, UserRow,
 };
 
 use super::bootstrap::{Bootstrap, FleetSettings};
@@ -42,6 +42,7 @@ pub const SECTIONS_STORED_ONLY: &[(&str, &str)] =
 pub static SECTIONS: &[&dyn Section] = &[
     &SERVERS,
     &USERS,
+    &TOKEN_ISSUERS,
     &RULES,
     &FAST_ROUTING,
     &REPLICATION_HOSTGROUPS,
@@ -163,6 +164,24 @@ pub static USERS: ConfigTable<UserRow> = ConfigTable {
         unused("frontend", "Always 1, whatever the file says."),
         integer("max_connections", 0, MOST, Is("10000"), |r, v| r.max_connections = to_u32(v), "Most client connections of this account."),
         text("attributes", Form::Json, Is(""), |r: &mut UserRow, v| r.attributes = v, "A JSON object of further settings, or empty.").with_keys(USER_KEYS),
+        text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
+    ],
+};
+
+/// `narrows_token_issuers`.
+#[rustfmt::skip]
+pub static TOKEN_ISSUERS: ConfigTable<TokenIssuerRow> = ConfigTable {
+    name: "narrows_token_issuers",
+    doc: "Whose tokens clients may log in with, and where the keys of these issuers are; see [tokens.md](tokens.md).",
+    blank: TokenIssuerRow::default,
+    columns: &[
+        text("name", Form::NotEmpty, Required, |r: &mut TokenIssuerRow, v| r.name = v, "Its name, by which `token` in `mysql_users.attributes` refers to it."),
+        flag("active", Is("1"), |r, v| r.active = v, "Rows with 0 are kept, but not used."),
+        text("issuer", Form::Any, Is(""), |r, v| r.issuer = v, "What the claim `iss` of its tokens must be. It may be empty for `kubernetes:` only."),
+        text("jwks", Form::NotEmpty, Required, |r, v| r.jwks = v, "Where its keys are (a JWK set): `https://...` or `file:/path`; or `kubernetes:`, whose API server verifies each token (TokenReview). `http://` is only for this machine."),
+        text("audience", Form::Any, Is(""), |r, v| r.audience = v, "What the claim `aud` of its tokens must be or contain. It may be empty for `kubernetes:` only, where it is that of the API server then."),
+        text("username_claim", Form::NotEmpty, Is("sub"), |r, v| r.username_claim = v, "The claim that must be the name of the account, if the account asks for no others."),
+        text("attributes", Form::Json, Is(""), |r: &mut TokenIssuerRow, v| r.attributes = v, "A JSON object with `algorithms` (a list; all of RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 and EdDSA), `leeway_s` (by how much clocks may differ, 0 to 600; 60), `refresh_s` (the time between two fetches of the keys, 10 to 86400; 300), `ca` (a PEM file with the authorities that the certificate of `jwks` must be signed by; those of the system or of the pod), and for `kubernetes:` `api_server` (its address) and `token_file` (what it is asked with; both as in every pod). Or empty."),
         text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
     ],
 };

@@ -16,6 +16,7 @@ use crate::config::schema::Placed;
 use crate::config::tree::Position;
 use crate::monitor::cluster::ClusterKind;
 use crate::monitor::cluster::roster::is_host_name;
+use crate::tokens;
 use crate::variables::Values;
 
 /// Reports everything that is wrong in combinations of rows.
@@ -63,6 +64,9 @@ fn duplicates(sections: &Sections, report: &mut Problems) {
     let name = "mysql_firewall_whitelist_users";
     report_duplicates(name, &sections.firewall_users, "username", report, |row| {
         format!("user {:?} at {:?}", row.username, row.client_address)
+    });
+    report_duplicates("narrows_token_issuers", &sections.token_issuers, "name", report, |row| {
+        format!("issuer {:?}", row.name)
     });
     report_duplicates("mysql_servers_ssl_params", &sections.ssl_params, "hostname", report, |row| {
         format!("server {}:{} and user {:?}", row.hostname, row.port, row.username)
@@ -183,6 +187,15 @@ fn servers(sections: &Sections, report: &mut Problems) {
                 let problem = Problem::Contradicts { section: kind.table(), key, reason };
                 report.add(placed.at("writer_hostgroup"), problem);
             }
+        }
+    }
+    for placed in &sections.token_issuers {
+        if let Some(reason) = tokens::fault(&placed.row) {
+            let key = format!("name={:?}", placed.row.name);
+            report.add(
+                placed.at("jwks"),
+                Problem::Contradicts { section: "narrows_token_issuers", key, reason },
+            );
         }
     }
     for placed in &sections.aurora_hostgroups {

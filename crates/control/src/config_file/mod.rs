@@ -15,6 +15,7 @@ mod rules;
 mod sections;
 pub(crate) mod together;
 mod token_logins;
+mod tokens;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use narrows_proxy::hostgroup::Names;
 use narrows_proxy::server_tokens::SharedTokens;
 use narrows_proxy::snapshot::Rows;
 use narrows_proxy::tls::SharedTls;
+use narrows_proxy::tokens::SharedIssuers;
 
 use crate::config::bootstrap::Bootstrap;
 use crate::config::diagnostic::{Diagnostic, Problem, Problems, Severity};
@@ -189,11 +191,14 @@ fn loaded(sections: Sections, diagnostics: Vec<Diagnostic>) -> LoadedFile {
             firewall_rules: rows(sections.firewall_rules),
             firewall_fingerprints: rows(sections.firewall_fingerprints),
             ssl_params: rows(sections.ssl_params),
+            token_issuers: rows(sections.token_issuers),
             // Files are read once their folder is known.
             tls: SharedTls::default(),
             // Those follow from accounts when passwords are looked up.
             tokens: SharedTokens::default(),
             auth_query_tokens: None,
+            // Only what runs has issuers.
+            issuers: SharedIssuers::default(),
             // Only the monitor resolves names.
             names: Names::default(),
             said_zones: Arc::default(),

@@ -2,7 +2,8 @@
 
 use narrows_proxy::snapshot::{
     AuroraRow, ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallRuleRow, FirewallUserRow,
-    HostgroupAttributesRow, ReplicationHostgroupRow, RuleRow, ServerRow, SslParamsRow, UserRow,
+    HostgroupAttributesRow, ReplicationHostgroupRow, RuleRow, ServerRow, SslParamsRow, TokenIssuerRow,
+    UserRow,
 };
 
 use crate::config::bootstrap::{Bootstrap, FleetSettings};
@@ -36,6 +37,7 @@ pub(super) struct Sections {
     pub firewall_rules: Vec<Placed<FirewallRuleRow>>,
     pub firewall_fingerprints: Vec<Placed<FirewallFingerprintRow>>,
     pub ssl_params: Vec<Placed<SslParamsRow>>,
+    pub token_issuers: Vec<Placed<TokenIssuerRow>>,
     pub fleet: Option<Placed<FleetSettings>>,
 }
 
@@ -95,6 +97,7 @@ impl Sections {
             "mysql_firewall_whitelist_sqli_fingerprints" => {
                 self.firewall_fingerprints = tables::FIREWALL_FINGERPRINTS.read(node, report);
             }
+            "narrows_token_issuers" => self.token_issuers = tables::TOKEN_ISSUERS.read(node, report),
             "mysql_servers_ssl_params" => self.ssl_params = tables::SSL_PARAMS.read(node, report),
             _ => return false,
         }

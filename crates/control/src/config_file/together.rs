@@ -7,7 +7,7 @@ use narrows_proxy::query_log;
 use narrows_proxy::snapshot::{
     AuroraRow, ClusterRow, FastRoutingRow, FirewallRuleRow, FirewallUserRow, HOSTGROUP_KEYS,
     HostgroupAttributesRow, ReplicationHostgroupRow, Rows, RuleRow, SERVERS_DEFAULTS_KEYS, ServerRow, Split,
-    SslParamsRow, USER_KEYS, UserRow, Variables, finds_accounts,
+    SslParamsRow, TokenIssuerRow, USER_KEYS, UserRow, Variables, finds_accounts,
 };
 
 use super::causal::CausalSettings;
@@ -20,6 +20,7 @@ use super::preference::Preferences;
 use super::rules::{self, Surroundings};
 use super::sections::Sections;
 use super::token_logins::{TokenLogins, TokenSettings};
+use super::tokens;
 use crate::config::diagnostic::Problem;
 use crate::config::form::ListenAddress;
 use crate::config::schema::Placed;
@@ -37,6 +38,7 @@ pub(crate) struct Together<'a> {
     hostgroup_attributes: Vec<&'a HostgroupAttributesRow>,
     ssl_params: Vec<&'a SslParamsRow>,
     users: Vec<&'a UserRow>,
+    token_issuers: Vec<&'a TokenIssuerRow>,
     rules: Vec<&'a RuleRow>,
     fast_routing: Vec<&'a FastRoutingRow>,
     firewall_users: Vec<&'a FirewallUserRow>,
@@ -61,6 +63,7 @@ impl<'a> Together<'a> {
             hostgroup_attributes: all(&sections.hostgroup_attributes),
             ssl_params: all(&sections.ssl_params),
             users: all(&sections.users),
+            token_issuers: all(&sections.token_issuers),
             rules: all(&sections.rules),
             fast_routing: all(&sections.fast_routing),
             firewall_users: all(&sections.firewall_users),
@@ -79,6 +82,7 @@ impl<'a> Together<'a> {
             hostgroup_attributes: rows.hostgroup_attributes.iter().collect(),
             ssl_params: rows.ssl_params.iter().collect(),
             users: rows.users.iter().collect(),
+            token_issuers: rows.token_issuers.iter().collect(),
             rules: rows.rules.iter().collect(),
             fast_routing: rows.fast_routing.iter().collect(),
             firewall_users: rows.firewall_users.iter().collect(),
@@ -107,6 +111,7 @@ impl<'a> Together<'a> {
         self.about_aurora(&mut search);
         self.ssl_params(&mut search);
         self.accounts(&hostgroups, &mut search);
+        tokens::examine(&self.users, &self.token_issuers, &mut search);
         let passthrough =
             PassThroughSettings { variables: &self.variables, users: &self.users, hostgroups: &hostgroups };
         passthrough.examine(&mut search);

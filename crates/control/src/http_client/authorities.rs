@@ -23,8 +23,8 @@ pub fn trusting(path: &Path) -> Result<ConfigBuilder<ClientConfig, WantsClientCe
     Ok(config)
 }
 
-/// The file of the system's authorities; `None`: it is at none of the usual places.
-pub fn of_the_system() -> Option<&'static Path> {
+/// The file with the authorities that the system trusts; `None`: there is none where systems have it.
+pub fn of_system() -> Option<&'static Path> {
     SYSTEM.iter().map(Path::new).find(|path| path.exists())
 }
 

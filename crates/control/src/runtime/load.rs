@@ -14,6 +14,7 @@ use crate::monitor::placement::Placement;
 use crate::schema::Module;
 use crate::store::{Answer, Candidate, Refusal, Store, Warning};
 use crate::tls::KeyFile;
+use crate::tokens;
 use crate::variables::Values;
 use crate::versions::{ConfigDocument, VersionOrigin};
 
@@ -104,6 +105,10 @@ impl Runtime {
         let keys = self.keys_for(store, candidate, &mut warnings);
         rows.tls = keys.as_ref().map_or_else(|| self.rows.tls.clone(), |(tls, _)| tls.clone());
         let key_files = keys.map(|(_, files)| files);
+        rows.issuers = self.tokens.issuers(&rows.token_issuers);
+        if candidate.modules().contains(&Module::MysqlUsers) {
+            warnings.extend(rows.token_issuers.iter().filter_map(tokens::doubt).map(remark));
+        }
         let (before, settings) = (store.variables().for_monitor(), candidate.variables.for_monitor());
         let modules = candidate.modules().to_vec();
         let has_servers = modules.contains(&Module::MysqlServers);
@@ -120,6 +125,7 @@ impl Runtime {
             plane.end_shuns();
         }
         self.plane.put_into_force(snapshot);
+        self.tokens.follow(&rows.issuers);
         self.rows = rows;
         if let Some(files) = key_files {
             self.key_files = files;

@@ -50,6 +50,7 @@ use crate::secrets::{self as passwords, SecretWatch, Secrets};
 use crate::store::Store;
 use crate::switchover::{Journal, SwitchoverOrder};
 use crate::tls::KeyFile;
+use crate::tokens::TokenKeeper;
 pub use admin::{AdminListeners, BeginError};
 pub use fleet::{ChangeState, FleetMember};
 pub use http::HttpListeners;
@@ -68,6 +69,8 @@ pub struct Runtime {
     rows: Rows,
     secrets: Secrets,
     watch: Option<SecretWatch>,
+    /// Keeps the keys of issuers.
+    tokens: TokenKeeper,
     key_files: Vec<KeyFile>,
     expiry: keys::ExpiryWarnings,
     /// The current servers, which are not always where they are configured.
@@ -104,6 +107,8 @@ pub struct Begun {
     pub secrets: Secrets,
     /// The files that its keys and certificates are from.
     pub key_files: Vec<KeyFile>,
+    /// What keeps the keys of the issuers in `rows`.
+    pub tokens: TokenKeeper,
     /// What is known about servers.
     pub known: Known,
     /// The hostgroups that are held; the data plane holds them.
@@ -155,6 +160,7 @@ impl Runtime {
             key_files: begun.key_files,
             expiry: keys::ExpiryWarnings::default(),
             watch: None,
+            tokens: begun.tokens,
             listeners,
             http,
             scheduler,

@@ -89,7 +89,8 @@ impl Runtime {
         let before = self.snapshot();
         let users_before = store.rows().users;
         let (warnings, mut moved, servers, clients) = store.attempt(&whole, |_, candidate| {
-            let rows = Rows { tls: self.rows.tls.clone(), ..candidate.rows.clone() };
+            let (tls, issuers) = (self.rows.tls.clone(), self.rows.issuers.clone());
+            let rows = Rows { tls, issuers, ..candidate.rows.clone() };
             let rows = as_known(&rows, &candidate.variables, &self.servers.known, monitoring);
             let servers = server_effects(&in_use.servers, &rows.servers);
             let clients = client_effects(&in_use.users, &users_before, &rows.users);

@@ -52,6 +52,22 @@ pub static TABLES: &[Table] = &[
         ],
     },
     Table {
+        name: "narrows_token_issuers",
+        places: LAYERS,
+        doc: "Whose tokens clients may log in with, and where the keys of these issuers are. It is loaded and saved with mysql_users. (Not in ProxySQL.)",
+        definition: &[
+            "name VARCHAR NOT NULL",
+            "active INT CHECK (active IN (0,1)) NOT NULL DEFAULT 1",
+            "issuer VARCHAR NOT NULL DEFAULT ''",
+            "jwks VARCHAR NOT NULL",
+            "audience VARCHAR NOT NULL DEFAULT ''",
+            "username_claim VARCHAR NOT NULL DEFAULT 'sub'",
+            "attributes VARCHAR CHECK (JSON_VALID(attributes) OR attributes = '') NOT NULL DEFAULT ''",
+            "comment VARCHAR NOT NULL DEFAULT ''",
+            "PRIMARY KEY (name)",
+        ],
+    },
+    Table {
         name: "mysql_query_rules",
         places: LAYERS,
         doc: "What happens to a statement: conditions and actions, evaluated by ascending rule_id.",

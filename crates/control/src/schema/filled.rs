@@ -11,6 +11,7 @@ use narrows_proxy::stats::{
     CommandLine, DigestLine, DryRunLine, ErrorLine, FreeConnection, PasswordLine, PreparedLine,
     ProcessBackend, ProcessLine, RuleLine, ServerGtids, ServerLine, UserLine,
 };
+use narrows_proxy::tokens::IssuerFigures;
 use rusqlite::types::Value;
 use serde_json::json;
 
@@ -275,6 +276,18 @@ filled! {
         "servers_additional_password INT NOT NULL" => number(line.servers[1].0);
         "servers_additional_password_last INT NOT NULL" => number(line.servers[1].1);
     } "PRIMARY KEY (username)"
+    /// `stats_narrows_token_issuers`
+    TOKEN_ISSUERS, token_issuers(line: IssuerFigures) {
+        "name VARCHAR NOT NULL" => text(line.name);
+        "public_keys INT NOT NULL" => number(line.keys.try_into().unwrap_or_default());
+        "public_keys_left_out INT NOT NULL" => number(line.left_out.try_into().unwrap_or_default());
+        "fetches INT NOT NULL" => number(line.fetches);
+        "last_fetch INT NOT NULL" => number(line.last_fetch);
+        "last_success INT NOT NULL" => number(line.last_success);
+        "last_error VARCHAR NOT NULL" => text(line.error);
+        "accepted INT NOT NULL" => number(line.accepted);
+        "refused INT NOT NULL" => number(line.refused);
+    } "PRIMARY KEY (name)"
     /// `stats_mysql_users`
     USERS, users(line: UserLine) {
         "username VARCHAR" => text(line.username);

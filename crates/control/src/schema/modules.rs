@@ -7,7 +7,7 @@ use super::table::Database;
 pub enum Module {
     /// Servers, hostgroups and TLS parameters.
     MysqlServers,
-    /// Accounts.
+    /// Accounts, and whose tokens they take.
     MysqlUsers,
     /// Query rules and fast routing.
     MysqlQueryRules,
@@ -64,7 +64,7 @@ impl Module {
                 "mysql_hostgroup_attributes",
                 "mysql_servers_ssl_params",
             ],
-            Module::MysqlUsers => &["mysql_users"],
+            Module::MysqlUsers => &["mysql_users", "narrows_token_issuers"],
             Module::MysqlQueryRules => &["mysql_query_rules", "mysql_query_rules_fast_routing"],
             Module::MysqlVariables | Module::AdminVariables => &["global_variables"],
             Module::MysqlFirewall => &[

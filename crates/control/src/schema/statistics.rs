@@ -206,6 +206,12 @@ pub static TABLES: &[Table] = &[
         definition: filled::PASSWORDS,
     },
     Table {
+        name: "stats_narrows_token_issuers",
+        places: STATS,
+        doc: "What is known of the issuers of narrows_token_issuers: their public keys, when these were fetched last (for `kubernetes:`, when its API server was asked), in seconds since 1970, and why that failed; and how many tokens were accepted and refused. (Not in ProxySQL.)",
+        definition: filled::TOKEN_ISSUERS,
+    },
+    Table {
         name: "stats_narrows_rules_dry_run",
         places: STATS_AND_RESET,
         doc: "What query rules with `active=2` would change, by statement and decision. (Not in ProxySQL.)",

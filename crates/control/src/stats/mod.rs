@@ -65,6 +65,7 @@ const TABLES: &[Table] = &[
     copy("stats_mysql_commands_counters", |_, observer| traffic::commands(observer)),
     copy("stats_narrows_aws_credentials", |_, _| traffic::aws_credentials()),
     copy("stats_narrows_passwords", |_, observer| traffic::passwords(observer)),
+    copy("stats_narrows_token_issuers", |_, observer| traffic::token_issuers(observer)),
     copy("stats_mysql_users", |_, observer| traffic::users(observer)),
     copy("stats_mysql_errors", |_, observer| traffic::errors(observer)),
     reset("stats_mysql_errors_reset", traffic::taken_errors),

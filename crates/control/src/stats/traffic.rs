@@ -71,6 +71,11 @@ pub fn passwords(observer: &Observer) -> Vec<Row> {
     wait(observer.passwords()).into_iter().map(filled::passwords).collect()
 }
 
+/// `stats_narrows_token_issuers`
+pub fn token_issuers(observer: &Observer) -> Vec<Row> {
+    wait(observer.token_issuers()).into_iter().map(filled::token_issuers).collect()
+}
+
 /// `stats_mysql_users`
 pub fn users(observer: &Observer) -> Vec<Row> {
     wait(observer.users()).into_iter().map(filled::users).collect()

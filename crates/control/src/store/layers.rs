@@ -119,9 +119,9 @@ impl Store {
         let transaction = self.all.open()?.transaction()?;
         for table in module.tables() {
             let rows = self.running.tables.get(table).map(Vec::as_slice).unwrap_or_default();
-            match module {
+            match *table {
                 // Accounts that do not run are kept, but made inactive so that the next LOAD does not run them.
-                Module::MysqlUsers => transaction.execute("UPDATE main.mysql_users SET active = 0", [])?,
+                "mysql_users" => transaction.execute("UPDATE main.mysql_users SET active = 0", [])?,
                 _ => transaction.execute(&format!("DELETE FROM main.{table}"), [])?,
             };
             insert(&transaction, Database::Main, table, rows)?;
@@ -182,6 +182,9 @@ impl Store {
         let is_named = |cells: &Vec<Value>| cells.first() == Some(&Value::Text(name.to_owned()));
         let mut cells = self.running_rows("mysql_users").to_vec();
         cells.retain(|cells| !is_named(cells));
+        // The issuers of tokens stay as they are.
+        candidate.rows.token_issuers.clone_from(&self.running.rows.token_issuers);
+        candidate.tables.retain(|(table, _)| *table == "mysql_users");
         for (_, read) in &mut candidate.tables {
             cells.extend(read.drain(..).filter(is_named));
             std::mem::swap(read, &mut cells);

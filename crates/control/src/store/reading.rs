@@ -13,6 +13,7 @@ use crate::config_file::hostgroups::Managed;
 use crate::monitor::cluster::ClusterKind;
 use crate::schema::Module;
 use crate::schema::{self, Database};
+use crate::tokens;
 use crate::versions::key;
 
 /// `ER_WRONG_ARGUMENTS`: a row that cannot be applied.
@@ -73,6 +74,7 @@ pub(super) fn read(source: Source<'_>, module: Module, rows: &mut Rows) -> Resul
         Module::MysqlUsers => {
             rows.users = read.table(source, &tables::USERS, |_| None)?;
             read.keep_accounts(&mut rows.users);
+            rows.token_issuers = read.table(source, &tables::TOKEN_ISSUERS, tokens::fault)?;
         }
         Module::MysqlQueryRules => {
             rows.rules = read.table(source, &tables::RULES, |_| None)?;

@@ -75,7 +75,7 @@ fn described(store: &mut Store) -> String {
     for database in ["main", "disk", "stats", "monitor", "stats_history"] {
         let list = format!(
             "SELECT name FROM {database}.sqlite_master WHERE type='table' AND name NOT LIKE 'sqlite_%'
-             AND name NOT LIKE 'narrows_%' AND name NOT LIKE 'stats_narrows_%' AND name NOT LIKE '%_mysql_query_events'
+             AND name NOT LIKE 'narrows_%' AND name NOT LIKE 'stats_narrows_%' AND name NOT LIKE 'runtime_narrows_%' AND name NOT LIKE '%_mysql_query_events'
              AND name NOT LIKE '%_passthrough_auth_cache' ORDER BY name"
         );
         for table in rows(store.sql(&list).unwrap()).into_iter().flatten() {

@@ -16,7 +16,7 @@ use crate::http_client::authorities;
 pub fn connector() -> Result<TlsConnector, String> {
     let named = environment::first(&["OTEL_EXPORTER_OTLP_CERTIFICATE", "SSL_CERT_FILE"]);
     let path = if named.is_empty() {
-        authorities::of_the_system().map(PathBuf::from).ok_or_else(|| {
+        authorities::of_system().map(PathBuf::from).ok_or_else(|| {
             "there is no file of the system's authorities; OTEL_EXPORTER_OTLP_CERTIFICATE can name one"
                 .to_owned()
         })?

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use narrows_wire::Errno;
 use narrows_wire::auth::client_side::{Challenge, ClientExchange, ClientStep, Rejection};
@@ -11,7 +12,8 @@ use narrows_wire::frame::put_packet;
 
 use super::claim::{LoginClaim, Refusal, yes_or_no};
 use super::identity::Identity;
-use super::{LoginError, refuse, schema, send_ok};
+use super::token::ShownToken;
+use super::{LoginError, refuse, refuse_because, schema, send_ok};
 use crate::backend::Want;
 use crate::buffer::Buffer;
 use crate::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
@@ -20,12 +22,15 @@ use crate::snapshot::{Account, PasswordSide, Snapshot};
 use crate::state::{SessionState, SharedState};
 use crate::stream::{Stream, Transport};
 use crate::tls::KeyPair;
+use crate::tokens::TokenRefusal;
 use crate::worker::Worker;
 
 /// A client connection counted towards its user's `max_connections`; released when dropped.
 pub struct AccountPlace {
     /// The account.
     pub account: Arc<Account>,
+    /// For how long the session may last, if its token says it.
+    pub lasts: Option<Duration>,
     connections: Arc<AtomicU32>,
 }
 
@@ -52,6 +57,7 @@ pub(super) async fn authenticate(
     let claimed = identity.as_claimed(worker, snapshot, claim.user);
     let is_at_servers = claimed.is_at_servers();
     let challenge = challenge(snapshot, stream, nonce, &claim, is_at_servers);
+    let mut token = ShownToken::default();
     let (mut exchange, mut step) = ClientExchange::start(&challenge, claimed, claim.plugin, claim.answer);
     loop {
         step = match step {
@@ -65,23 +71,29 @@ pub(super) async fn authenticate(
             ClientStep::AskServer(password) => {
                 exchange.asked(identity.assumed(worker, Secret::Clear(password)).await)
             }
+            ClientStep::CheckToken(shown) => {
+                forget(stream);
+                exchange.token_checked(token.check(snapshot, &identity, &claim, &shown).await)
+            }
             ClientStep::Accept { before_ok, secret } => {
-                let account = identity.admitted(&secret, &claim).await;
-                let admit = |account| admit(worker, &account, stream, &claim, exchange.using_password());
-                let place = match account.and_then(admit) {
-                    Ok(place) => place,
-                    Err((errno, text)) => {
-                        if is_at_servers && errno == Errno::ACCESS_DENIED_ERROR {
-                            identity.settings().iter().for_each(|it| count_failure(worker, it, &claim));
-                        }
-                        return refuse(stream, sequence, errno, text).await;
-                    }
-                };
-                place.account.passwords.note(PasswordSide::Client, exchange.shown());
+                let using_password = exchange.using_password();
+                let mut place =
+                    match enter(worker, stream, (&identity, &secret), &claim, using_password).await {
+                        Ok(place) => place,
+                        Err((errno, text)) => return refuse(stream, sequence, errno, text).await,
+                    };
+                place.lasts = token.lasts();
+                place.note(exchange.shown());
                 if let Some(payload) = before_ok {
                     send(stream, &mut sequence, &payload).await?;
                 }
                 return Ok((place, secret, sequence));
+            }
+            ClientStep::Reject(Rejection::WrongToken) => {
+                if token.refusal().is_some_and(TokenRefusal::is_guess) {
+                    identity.settings().iter().for_each(|account| count_failure(worker, account, &claim));
+                }
+                return refuse_because(stream, sequence, token.error(&claim), token.why()).await;
             }
             ClientStep::Reject(rejection) => {
                 let renewed = Identity::renewed(worker, snapshot, &claim, (rejection, began)).await;
@@ -110,6 +122,11 @@ fn rejected(
             let text = "Client does not support authentication protocol requested by server; \
                         consider upgrading MySQL client";
             (Errno::NOT_SUPPORTED_AUTH_MODE, text.to_owned())
+        }
+        Rejection::TokenNeedsSecureChannel => {
+            let text =
+                format!("{denied}. The account takes tokens, which are sent over TLS or a Unix socket only");
+            (Errno::ACCESS_DENIED_ERROR, text)
         }
         Rejection::NeedsSecureChannel if is_at_servers => {
             let text = format!("{denied}. TLS is required (mysql-passthrough_auth_require_tls)");
@@ -150,8 +167,8 @@ async fn ask(
     exchange: &mut ClientExchange,
 ) -> Result<ClientStep, ReadError> {
     // The client may answer with its clear-text password.
-    if let Some(tracked) = stream.tracked().filter(|_| stream.transport() != Transport::Tcp) {
-        tracked.forget();
+    if stream.transport() != Transport::Tcp {
+        forget(stream);
     }
     send(stream, sequence, question).await?;
     let header = read_packet(stream, input, LOGIN_PACKET).await?;
@@ -160,6 +177,13 @@ async fn ask(
     // It may contain the password.
     input.wipe(header.packet_length());
     Ok(step)
+}
+
+/// No other process may continue the login: what the client has sent would be kept for it.
+fn forget(stream: &Stream) {
+    if let Some(tracked) = stream.tracked() {
+        tracked.forget();
+    }
 }
 
 /// The step after one that takes long. `None` if no thread is free for it in time.
@@ -236,6 +260,24 @@ fn count_failure(worker: &Worker, account: &Account, claim: &LoginClaim<'_>) {
     }
 }
 
+/// The place of a client that has shown what it must.
+async fn enter(
+    worker: &Worker,
+    stream: &Stream,
+    (identity, secret): (&Identity<'_>, &Secret),
+    claim: &LoginClaim<'_>,
+    using_password: bool,
+) -> Result<AccountPlace, Refusal> {
+    let account = identity.admitted(secret, claim).await;
+    let place = account.and_then(|account| admit(worker, &account, stream, claim, using_password));
+    place.inspect_err(|(errno, _)| {
+        // A server has refused the password.
+        if matches!(identity, Identity::AtServers(_)) && *errno == Errno::ACCESS_DENIED_ERROR {
+            identity.settings().iter().for_each(|account| count_failure(worker, account, claim));
+        }
+    })
+}
+
 /// Checks what an account requires of a client with the right password: its address, TLS, a certificate, and that there
 /// are not too many clients.
 fn admit(
@@ -309,13 +351,20 @@ pub(crate) async fn change_user(
 }
 
 impl AccountPlace {
+    /// Counts the password of that number as used.
+    fn note(&self, password: Option<usize>) {
+        if let Some(number) = password {
+            self.account.passwords.note(PasswordSide::Client, number);
+        }
+    }
+
     /// Counts one more client of `account`; `None` if it already has as many as allowed.
     fn take(account: &Arc<Account>) -> Option<AccountPlace> {
         let most = account.row.max_connections;
         let more = |now: u32| (now < most).then_some(now + 1);
         account.connections.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).ok()?;
         let connections = Arc::clone(&account.connections);
-        Some(AccountPlace { account: Arc::clone(account), connections })
+        Some(AccountPlace { account: Arc::clone(account), lasts: None, connections })
     }
 }
 

@@ -92,7 +92,9 @@ impl<'a> Identity<'a> {
     /// What the client's answer is verified with.
     pub(super) fn as_claimed(&self, worker: &Worker, snapshot: &Snapshot, user: &[u8]) -> Claim {
         match self {
-            Identity::Account(account, _) => Claim::known(Arc::clone(&account.credentials)),
+            Identity::Account(account, _) => {
+                Claim::known(Arc::clone(&account.credentials)).with_tokens(account.token_use())
+            }
             Identity::AtServers(asked) => asked.as_claimed(),
             Identity::Nobody => {
                 let queried = snapshot.auth_query.as_ref().map(|_| worker.peers.queried.forms());

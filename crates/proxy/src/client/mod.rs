@@ -7,6 +7,7 @@ mod claim;
 mod identity;
 mod look_up;
 mod schema;
+mod token;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -346,11 +347,22 @@ fn greeting(worker: &Worker, snapshot: &Snapshot, nonce: Nonce, offered: Capabil
     }
 }
 
-async fn refuse<T>(stream: &Stream, mut sequence: u8, errno: Errno, text: String) -> Result<T, LoginError> {
+async fn refuse<T>(stream: &Stream, sequence: u8, errno: Errno, text: String) -> Result<T, LoginError> {
+    refuse_because(stream, sequence, (errno, text), None).await
+}
+
+/// The same, with a reason that only logs have.
+async fn refuse_because<T>(
+    stream: &Stream,
+    mut sequence: u8,
+    (errno, text): (Errno, String),
+    reason: Option<String>,
+) -> Result<T, LoginError> {
     let mut out = Vec::with_capacity(128);
     put_error(&mut out, &mut sequence, errno, &text);
     // The reason for the refusal is reported, whether or not the client receives it.
     let _ = stream.write_all(&out).await;
+    let text = reason.map(|reason| format!("{text}. {reason}")).unwrap_or(text);
     Err(LoginError::Refused(errno, text))
 }
 

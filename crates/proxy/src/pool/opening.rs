@@ -225,14 +225,19 @@ fn account_of<'s>(snapshot: &'s Snapshot, want: &Want) -> Option<&'s Arc<Account
     }
 }
 
-/// Logs a connection in again as another account, with the first of its passwords. If the server refuses that, and there is another
-/// password, the connection comes back as [`Relogin::Refused`]: the server has closed it, and a new one tries all of them.
+/// Logs a connection in again as another account, with the first of its passwords. If there is another password, which the server may
+/// take instead, or if a token must not be sent on this connection, it is [`Relogin::Not`]: a new one tries everything.
 pub(super) async fn log_in_again(
     snapshot: &Snapshot,
     mut backend: Backend,
     want: &Want,
 ) -> Result<Relogin, BackendError> {
     let account = account_of(snapshot, want);
+    let newest = newest(account, want);
+    let want = newest.as_ref().unwrap_or(want);
+    if !backend.may_change_user(want) {
+        return Ok(Relogin::Not(backend));
+    }
     let passwords = passwords(account, want);
     let has_more = passwords.len() > 1;
     let Some((number, secret)) = passwords.into_iter().next() else { return Err(BackendError::Closed) };
@@ -244,7 +249,7 @@ pub(super) async fn log_in_again(
             }
             Ok(Relogin::Done(backend))
         }
-        Err(BackendError::Server(error)) if is_denied(&error) && has_more => Ok(Relogin::Refused(backend)),
+        Err(BackendError::Server(error)) if is_denied(&error) && has_more => Ok(Relogin::Not(backend)),
         Err(error) => Err(error),
     }
 }
@@ -253,8 +258,8 @@ pub(super) async fn log_in_again(
 pub(super) enum Relogin {
     /// It is the account's.
     Done(Backend),
-    /// The server has refused the password, and closed it.
-    Refused(Backend),
+    /// It is of no use: another one has to be opened in its place.
+    Not(Backend),
 }
 
 /// What is wanted with the account as it is now, if it has got tokens since the client's login.

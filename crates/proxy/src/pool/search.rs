@@ -197,7 +197,7 @@ impl Search<'_> {
         }
         let limit = self.snapshot.variables.connect_timeout_server;
         let (backend, settled) = settle(backend, limit).await;
-        if fitness == NEW_LOGIN && backend.may_change_user(self.ask.want) {
+        if fitness == NEW_LOGIN {
             let server = Arc::clone(&backend.login.server);
             self.group.tally(&server).count(|tally| tally.change_users += 1);
             let changed = match settled {
@@ -206,7 +206,7 @@ impl Search<'_> {
             };
             return match changed {
                 Ok(Relogin::Done(backend)) => Ok(Some(backend)),
-                Ok(Relogin::Refused(backend)) => self.reopen(backend).await,
+                Ok(Relogin::Not(backend)) => self.reopen(backend).await,
                 Err(error) => {
                     let settings = (&self.snapshot.variables, self.hostgroup);
                     self.pool.failed(self.group, settings, (&server, self.ask.want), error)

@@ -10,6 +10,7 @@ mod json_keys;
 mod networks;
 mod preference;
 mod servers;
+mod token_issuers;
 mod tokens;
 mod users;
 mod variable_rows;
@@ -28,6 +29,7 @@ pub use servers::{
     Balance, CheckType, HostgroupAttributesRow, ReplicationHostgroupRow, ServerRow, ServerStatus,
     ServersDefaults, SslParamsRow, UnshunAlgorithm, Waiting,
 };
+pub use token_issuers::TokenIssuerRow;
 pub(crate) use tokens::flaws_of_tokens;
 pub use tokens::{has_tokens, is_region, token_region};
 pub use users::UserRow;

@@ -316,6 +316,7 @@ impl Session {
     }
 
     /// The error that a client receives before it is disconnected.
+    /// The error that a client receives before it is disconnected.
     fn farewell(&self, reason: Interrupt) -> Option<(Errno, &'static str)> {
         let snapshot = self.snapshot();
         let is_own = self.client.patience.idle.is_some_and(|own| own < snapshot.variables.wait_timeout);
@@ -421,10 +422,10 @@ impl Drop for Session {
     }
 }
 
-/// The error that a client receives before it is disconnected.
 /// When a client has to log in again that has logged in then.
 fn expires(account: &AccountPlace, logged_in: Instant) -> Option<Instant> {
-    account.account.login.max_age.map(|age| logged_in + age)
+    let ages = [account.account.login.max_age, account.lasts];
+    ages.into_iter().flatten().min().map(|age| logged_in + age)
 }
 
 fn farewell(reason: Interrupt) -> Option<(Errno, &'static str)> {
@@ -443,7 +444,7 @@ fn farewell(reason: Interrupt) -> Option<(Errno, &'static str)> {
         )),
         Interrupt::Aged => Some((
             inactivity,
-            "The client was disconnected because its login is too old (max_connection_age_s of the account)",
+            "The client was disconnected because its login is too old (max_connection_age_s of the account, or the end of its token)",
         )),
         Interrupt::Shutdown => Some((Errno::SERVER_SHUTDOWN, "Narrows is shutting down")),
         Interrupt::KillConnection

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use narrows_wire::auth::client_side::{Credential, Stored};
+use narrows_wire::auth::client_side::{Credential, Form, Stored, TokenUse};
 
 use super::passwords::PasswordUse;
 use super::template_rows::is_template;
@@ -88,6 +88,29 @@ impl Account {
     pub fn queried(row: UserRow, template: &Account, connections: Arc<AtomicU32>) -> Account {
         let account = Account::new(row, None, connections, &SharedTokens::default());
         Account { tokens: template.tokens.clone(), ..account }
+    }
+
+    /// Whether clients may show a token, or must. An empty password is none that they could show instead.
+    pub fn token_use(&self) -> TokenUse {
+        match &self.login.tokens {
+            None => TokenUse::No,
+            Some(tokens) if tokens.only || !self.has_password() => TokenUse::Only,
+            Some(_) => TokenUse::BesidePasswords,
+        }
+    }
+
+    fn has_password(&self) -> bool {
+        let first = self.credentials.first().map(Credential::stored);
+        first.is_some_and(|stored| !matches!(stored, Stored::Clear(password) if password.bytes().is_empty()))
+    }
+
+    /// The form of what clients show.
+    pub(super) fn form(&self) -> Option<Form> {
+        match self.token_use() {
+            TokenUse::Only => Some(Form::Token),
+            TokenUse::BesidePasswords => Some(Form::PasswordOrToken),
+            TokenUse::No => self.credentials.first().map(|credential| credential.stored().form()),
+        }
     }
 
     /// A server refuses the account: it must be confirmed at its next login.

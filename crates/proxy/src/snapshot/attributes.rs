@@ -9,6 +9,7 @@ use super::login::{
 use super::template_rows::flaws_of_names;
 use crate::rows::{CausalReads, HostgroupId, flag, flaws_of_tokens, shown};
 use crate::rules::{flaws_of_flags_out, flaws_of_share};
+use crate::tokens::demand::{flaws_of_token, flaws_of_token_only};
 
 /// A key that is read.
 #[derive(Debug)]
@@ -32,6 +33,8 @@ pub const USER_KEYS: &[JsonKey] = &[
     JsonKey { name: "reader_hostgroup", flaws: flaws_of_reader },
     JsonKey { name: "spiffe_id", flaws: flaws_of_certificate_id },
     JsonKey { name: "subject", flaws: flaws_of_subject },
+    JsonKey { name: "token", flaws: flaws_of_token },
+    JsonKey { name: "token_only", flaws: flaws_of_token_only },
     JsonKey { name: "transaction_replay", flaws: flaws_of_replay },
     JsonKey { name: "usernames_like", flaws: flaws_of_names },
 ];

@@ -8,6 +8,8 @@
 //! | `failed_login_attempts` | after so many wrong passwords in a row from one address, it is locked out for a time |
 //! | `password_lock_time_s` | for how many seconds, the first time; each time twice as long, up to an hour |
 //! | `max_connection_age_s` | how many seconds after its login a client is disconnected, once it is in no transaction |
+//! | `token` | the tokens that clients may show in the place of a password, as [`TokenDemands`] has them |
+//! | `token_only` | whether they must, although the account has a password, which is for servers then |
 //! | `additional_password` | a second valid password, while applications change from one to the other |
 //!
 //! A certificate is required in addition to the password; an account that should only need a certificate has an empty
@@ -21,6 +23,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::rows::{Networks, shown};
+use crate::tokens::TokenDemands;
 
 /// The requirements for an account's clients besides the password.
 #[derive(Debug, Default, Clone)]
@@ -34,6 +37,8 @@ pub struct LoginAttributes {
     pub lockout: Option<Lockout>,
     /// How long after its login a client is disconnected; `None`: never.
     pub max_age: Option<Duration>,
+    /// The tokens that clients may show; `None`: none.
+    pub tokens: Option<TokenDemands>,
 }
 
 /// When an address that sends wrong passwords is locked out, and for how long.
@@ -122,6 +127,7 @@ impl LoginAttributes {
             networks: value.get("networks").map(|value| networks(value).unwrap_or_default()),
             lockout: lockout(&value),
             max_age: seconds(&value, "max_connection_age_s"),
+            tokens: TokenDemands::parse(&value),
         }
     }
 

@@ -124,8 +124,8 @@ impl PassThroughUsers {
         })
     }
 
-    /// Whether it is for this account of `mysql_users`. One that needs a certificate, or has a second password, is asked for
-    /// that and no more.
+    /// Whether it is for this account of `mysql_users`. One that needs a certificate, takes tokens or has a second
+    /// password, is asked for that and no more.
     pub(super) fn is_for(&self, account: &Account) -> bool {
         self.is_for_row(&account.row, &account.login)
     }
@@ -139,6 +139,7 @@ impl PassThroughUsers {
         self.empty_password
             && row.password.is_empty()
             && login.additional_password.is_none()
+            && login.tokens.is_none()
             && !login.ask_for_certificate()
             && self.admits(&row.username)
     }
@@ -202,7 +203,7 @@ pub(super) fn forms(
     let mut forms = Vec::new();
     let form = |account: &Arc<Account>| match passthrough.is_some_and(|it| it.is_for(account)) {
         true => Some(Form::AtServers),
-        false => account.credentials.first().map(|credential| credential.stored().form()),
+        false => account.form(),
     };
     for form in users.values().filter_map(form) {
         if !forms.contains(&form) {

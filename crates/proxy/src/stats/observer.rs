@@ -31,6 +31,7 @@ use crate::route::digest_options;
 use crate::rt::{Instant, oneshot};
 use crate::rules::Activity;
 use crate::snapshot::{Account, HostgroupId, PasswordSide, ServerStatus, Snapshot, Variables};
+use crate::tokens::IssuerFigures;
 use crate::worker::{ClientHost, Handle, KillAnswer, Peers, Worker};
 
 /// Requests figures from the workers, from any thread. Its futures need no particular runtime; [`wait`] runs them on a
@@ -317,6 +318,15 @@ impl Observer {
         };
         let mut lines: Vec<PasswordLine> = snapshot.users.values().map(line).collect();
         lines.sort_by(|one, two| one.username.cmp(&two.username));
+        lines
+    }
+
+    /// `stats_narrows_token_issuers`, by name.
+    pub async fn token_issuers(&self) -> Vec<IssuerFigures> {
+        let Some(snapshot) = self.snapshot().await else { return Vec::new() };
+        let mut lines: Vec<IssuerFigures> =
+            snapshot.issuers.values().map(|issuer| issuer.figures()).collect();
+        lines.sort_by(|one, two| one.name.cmp(&two.name));
         lines
     }
 

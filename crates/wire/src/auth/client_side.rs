@@ -3,55 +3,29 @@
 //! The nonce stays the same through a switch and for every `COM_CHANGE_USER` of the connection. After a switch some
 //! drivers answer the greeting's nonce and others the latest; with a single nonce both are right.
 
-use std::sync::{Arc, OnceLock};
+mod credential;
+
+use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-use super::caching_sha2::{self, FAST_OK, FULL_AUTH, REQUEST_PUBLIC_KEY, StoredHash, is_empty_response};
+use super::caching_sha2::{FAST_OK, FULL_AUTH, REQUEST_PUBLIC_KEY, StoredHash, is_empty_response};
 use super::{Channel, Nonce, Password, Plugin, Secret, ed25519, native};
 use crate::handshake::{AuthMoreData, AuthSwitchRequest};
+use credential::PasswordCheck;
+pub use credential::{Credential, Form, Stored};
 
-/// How an account's password is kept.
-#[derive(Clone, PartialEq, Eq)]
-pub enum Stored {
-    /// In clear text; empty for an account without a password.
-    Clear(Password),
-    /// `*HEX`: `SHA1(SHA1(password))`.
-    Native(native::Stage),
-    /// `$A$` with rounds, salt and digest.
-    CachingSha2(StoredHash),
-    /// The key of MariaDB's `ed25519`. It only verifies passwords that clients send: servers want the password itself.
-    Ed25519(ed25519::StoredKey),
-    /// Nothing: only the servers know it.
-    AtServers,
-}
-
-/// Which [`Stored`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
-    /// [`Stored::Clear`]
-    Clear,
-    /// [`Stored::Native`]
-    Native,
-    /// [`Stored::CachingSha2`], with the number of rounds, which determines the time it takes.
-    CachingSha2 {
-        /// [`StoredHash::rounds`]
-        rounds: u32,
-    },
-    /// [`Stored::Ed25519`]
-    Ed25519,
-    /// [`Stored::AtServers`]
-    AtServers,
-}
-
-/// One password of an account: how it is stored, and what logins have revealed about it, which stays in memory.
-#[derive(Debug)]
-pub struct Credential {
-    stored: Stored,
-    /// The password that belongs to a hash, once a client has sent it.
-    password: OnceLock<Password>,
+/// Whether a client may show a token of an issuer, which it sends as a password in clear text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TokenUse {
+    /// It may not.
+    #[default]
+    No,
+    /// It may, and it may show a password.
+    BesidePasswords,
+    /// It must: the account's passwords are for servers only.
+    Only,
 }
 
 /// Who a client claims to be.
@@ -59,6 +33,7 @@ pub struct Credential {
 pub struct Account {
     credentials: Arc<[Credential]>,
     exists: bool,
+    tokens: TokenUse,
 }
 
 /// What accompanied a client's first answer, in a login or a `COM_CHANGE_USER`.
@@ -88,6 +63,8 @@ pub enum ClientStep {
     /// Ask a server whether this is the account's password, and hand what it can be used for to
     /// [`ClientExchange::asked`].
     AskServer(Password),
+    /// Verify this token, and hand the result to [`ClientExchange::token_checked`].
+    CheckToken(Password),
     /// The client is who it claims to be. Send the payload, if there is one, and OK.
     Accept {
         /// An `AuthMoreData` that the client waits for before OK.
@@ -121,6 +98,12 @@ pub enum Rejection {
     /// Only a hash is stored, and the client would have to send its password over an open channel.
     #[error("the stored caching_sha2_password hash can only be verified over TLS or a Unix socket")]
     NeedsSecureChannel,
+    /// The client would have to send its token over an open channel.
+    #[error("a token can only be sent over TLS or a Unix socket")]
+    TokenNeedsSecureChannel,
+    /// The token is not good for this account.
+    #[error("the token is not accepted")]
+    WrongToken,
     /// The client does not support plugin names, and the stored form needs a plugin other than `mysql_native_password`.
     #[error("the client does not support the authentication plugin its account needs")]
     CannotSwitch,
@@ -149,6 +132,9 @@ pub enum Rejection {
 /// * `Verifying`: the caller compares the password with a stored hash. If there is no stored hash, this is done at
 ///   once.
 /// * `Asking`: in the place of `Verifying`, if only servers know the password; the caller asks one.
+/// * `CheckingToken`: in the place of `Verifying`, if the client has sent a token; the caller verifies it. Clients of accounts that
+///   take tokens are asked for what they have in clear text: by `caching_sha2_password` if that is their plugin, as for a
+///   password whose hash is stored, and otherwise with an AuthSwitchRequest for `mysql_clear_password`.
 /// * `Ended`: Accept or Reject was returned; nothing may follow.
 ///
 /// An account that does not exist takes the same path and the same time as one that does.
@@ -162,7 +148,9 @@ pub struct ClientExchange {
     using_password: bool,
     /// The client's last answer, and its plugin.
     last: Option<(Plugin, Password)>,
-    shown: usize,
+    shown: Option<usize>,
+    /// Whether the client can be switched to another plugin, which is possible once.
+    can_switch: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,6 +161,7 @@ enum State {
     Decrypting,
     Verifying,
     Asking,
+    CheckingToken,
     Ended,
 }
 
@@ -192,8 +181,12 @@ impl ClientExchange {
             state: State::Ended,
             using_password: !is_empty_response(answer),
             last: None,
-            shown: 0,
+            shown: None,
+            can_switch: challenge.can_switch,
         };
+        if exchange.account.tokens == TokenUse::Only && !challenge.channel.is_secure() {
+            return (exchange, ClientStep::Reject(Rejection::TokenNeedsSecureChannel));
+        }
         let named = match (challenge.can_switch, plugin) {
             (false, _) => Plugin::NativePassword,
             (true, Some(name)) => Plugin::from_name(name),
@@ -206,11 +199,8 @@ impl ClientExchange {
         let answered = named == challenge.announced || !answer.is_empty() || !challenge.can_switch;
         let step = if named == wanted && answered && wanted != Plugin::Ed25519 {
             exchange.verify(wanted, answer)
-        } else if challenge.can_switch {
-            exchange.state = State::Switched(wanted);
-            ClientStep::Send(exchange.switch_to(wanted))
         } else {
-            ClientStep::Reject(Rejection::CannotSwitch)
+            exchange.switch(wanted)
         };
         (exchange, step)
     }
@@ -234,7 +224,7 @@ impl ClientExchange {
                 self.state = State::Decrypting;
                 ClientStep::Decrypt(payload.to_vec())
             }
-            State::Decrypting | State::Verifying | State::Asking | State::Ended => {
+            State::Decrypting | State::Verifying | State::Asking | State::CheckingToken | State::Ended => {
                 ClientStep::Reject(Rejection::OutOfOrder)
             }
         }
@@ -276,14 +266,36 @@ impl ClientExchange {
         }
     }
 
-    /// Which of the account's passwords an accepted client has shown, counted from 0.
-    pub fn shown(&self) -> usize {
+    /// Takes the result of a [`ClientStep::CheckToken`].
+    pub fn token_checked(&mut self, is_good: bool) -> ClientStep {
+        match std::mem::replace(&mut self.state, State::Ended) {
+            State::CheckingToken if is_good && self.account.exists => {
+                let of_row = self.account.credentials.first().and_then(Credential::secret);
+                let secret = of_row.unwrap_or_else(|| Secret::Clear(Password::new(b"")));
+                ClientStep::Accept { before_ok: None, secret }
+            }
+            State::CheckingToken => ClientStep::Reject(Rejection::WrongToken),
+            _ => ClientStep::Reject(Rejection::OutOfOrder),
+        }
+    }
+
+    /// Which of the account's passwords an accepted client has shown, counted from 0; `None`: none of them.
+    pub fn shown(&self) -> Option<usize> {
         self.shown
     }
 
     /// Whether the client's last answer was more than that of an empty password: `using password: YES` of error 1045.
     pub fn using_password(&self) -> bool {
         self.using_password
+    }
+
+    /// Makes the client answer with `plugin`.
+    fn switch(&mut self, plugin: Plugin) -> ClientStep {
+        if !std::mem::take(&mut self.can_switch) {
+            return ClientStep::Reject(Rejection::CannotSwitch);
+        }
+        self.state = State::Switched(plugin);
+        ClientStep::Send(self.switch_to(plugin))
     }
 
     fn switch_to(&self, plugin: Plugin) -> Vec<u8> {
@@ -300,7 +312,14 @@ impl ClientExchange {
 
     /// The plugin whose answers can be verified: the client's own if possible, otherwise the announced one.
     fn plugin_for(&self, named: Plugin, announced: Plugin) -> Plugin {
-        let suits = |plugin| self.account.credentials.iter().all(|one| one.suits(plugin, self.channel));
+        let may_send_token = self.account.tokens != TokenUse::No && self.channel.is_secure();
+        match named {
+            Plugin::ClearPassword if may_send_token => return named,
+            Plugin::CachingSha2Password if self.account.tokens == TokenUse::Only => return named,
+            _ if self.account.tokens == TokenUse::Only => return Plugin::ClearPassword,
+            _ => {}
+        }
+        let suits = |plugin| self.account.passwords().iter().all(|one| one.suits(plugin, self.channel));
         [named, announced, Plugin::NativePassword]
             .into_iter()
             .find(|plugin| suits(*plugin))
@@ -312,7 +331,7 @@ impl ClientExchange {
         self.last = Some((plugin, Password::new(answer)));
         let mut found = None;
         let mut needs_password = false;
-        for (index, credential) in self.account.credentials.iter().enumerate() {
+        for (index, credential) in self.account.passwords().iter().enumerate() {
             match credential.verify(plugin, &self.nonce, answer) {
                 PasswordCheck::Right(secret) => found = Some((index, secret)),
                 PasswordCheck::Wrong => {}
@@ -328,6 +347,7 @@ impl ClientExchange {
             None if plugin == Plugin::ClearPassword => self.verify_password(answer),
             // A server may have given the account no password.
             None if self.account.is_at_servers() && is_empty_response(answer) => self.verify_password(b""),
+            None if self.may_have_token(plugin, answer) => self.ask_for_token(plugin),
             None if !needs_password || is_empty_response(answer) => self.settle(None, None),
             None if !self.channel.is_secure() && self.public_key.is_none() => {
                 ClientStep::Reject(Rejection::NeedsSecureChannel)
@@ -339,9 +359,35 @@ impl ClientExchange {
         }
     }
 
+    /// Whether a client whose answer fits no password can be asked for a token.
+    fn may_have_token(&self, plugin: Plugin, answer: &[u8]) -> bool {
+        let can_ask = plugin == Plugin::CachingSha2Password || self.can_switch;
+        self.account.tokens != TokenUse::No
+            && self.channel.is_secure()
+            && can_ask
+            && !is_empty_response(answer)
+    }
+
+    fn ask_for_token(&mut self, plugin: Plugin) -> ClientStep {
+        if plugin != Plugin::CachingSha2Password {
+            return self.switch(Plugin::ClearPassword);
+        }
+        self.state = State::Password;
+        ClientStep::Send(more_data(FULL_AUTH))
+    }
+
     fn verify_password(&mut self, answer: &[u8]) -> ClientStep {
         let password = answer.strip_suffix(&[0]).unwrap_or(answer);
         self.last = Some((Plugin::ClearPassword, Password::new(password)));
+        let is_token = match self.account.tokens {
+            TokenUse::No => false,
+            TokenUse::BesidePasswords => looks_like_token(password) && self.channel.is_secure(),
+            TokenUse::Only => true,
+        };
+        if is_token {
+            self.state = State::CheckingToken;
+            return ClientStep::CheckToken(Password::new(password));
+        }
         if self.account.is_at_servers() {
             self.state = State::Asking;
             return ClientStep::AskServer(Password::new(password));
@@ -357,124 +403,13 @@ impl ClientExchange {
     fn settle(&mut self, found: Option<(usize, Secret)>, before_ok: Option<Vec<u8>>) -> ClientStep {
         match found {
             Some((index, secret)) if self.account.exists => {
-                self.shown = index;
+                self.shown = Some(index);
                 ClientStep::Accept { before_ok, secret }
             }
             _ => ClientStep::Reject(Rejection::WrongPassword),
         }
     }
 }
-
-/// The outcome of checking an answer against one password.
-enum PasswordCheck {
-    Right(Secret),
-    Wrong,
-    /// Only the password itself can verify it.
-    NeedsPassword,
-}
-
-impl Credential {
-    /// A stored password, about which nothing else is known.
-    pub fn new(stored: Stored) -> Credential {
-        Credential { stored, password: OnceLock::new() }
-    }
-
-    /// A password that a server has confirmed, and that is stored nowhere else.
-    pub fn learnt(password: Password) -> Credential {
-        Credential { stored: Stored::AtServers, password: OnceLock::from(password) }
-    }
-
-    /// How it is stored.
-    pub fn stored(&self) -> &Stored {
-        &self.stored
-    }
-
-    /// What logs in to servers with it, if the password is known.
-    pub fn secret(&self) -> Option<Secret> {
-        self.known().cloned().map(Secret::Clear)
-    }
-
-    /// The password in clear text, if it is known.
-    fn known(&self) -> Option<&Password> {
-        match &self.stored {
-            Stored::Clear(password) => Some(password),
-            _ => self.password.get(),
-        }
-    }
-
-    /// Remembers a password that was verified.
-    fn learn(&self, password: &[u8]) -> Secret {
-        Secret::Clear(match &self.stored {
-            Stored::Clear(password) => password.clone(),
-            _ => self.password.get_or_init(|| Password::new(password)).clone(),
-        })
-    }
-
-    /// Whether answers of `plugin` can be verified. Clients that support both plugins prefer a native answer to
-    /// trusting a key received over an open channel.
-    fn suits(&self, plugin: Plugin, channel: Channel) -> bool {
-        match plugin {
-            Plugin::NativePassword => matches!(self.stored, Stored::Clear(_) | Stored::Native(_)),
-            Plugin::CachingSha2Password => {
-                channel.is_secure() || self.known().is_some() || !matches!(self.stored, Stored::Native(_))
-            }
-            Plugin::ClearPassword => channel == Channel::Tls,
-            Plugin::Ed25519 => matches!(self.stored, Stored::Clear(_)),
-            _ => false,
-        }
-    }
-
-    fn verify(&self, plugin: Plugin, nonce: &Nonce, answer: &[u8]) -> PasswordCheck {
-        let holds = match (plugin, &self.stored) {
-            (Plugin::NativePassword, Stored::Clear(password)) => {
-                native::verify(password.bytes(), nonce, answer)
-            }
-            (Plugin::NativePassword, Stored::Native(stage2)) => {
-                return match (native::verify_stored(stage2, nonce, answer), self.password.get()) {
-                    (Some(_), Some(password)) => PasswordCheck::Right(Secret::Clear(password.clone())),
-                    (Some(stage1), None) => PasswordCheck::Right(Secret::NativeStage1(stage1.into())),
-                    (None, _) => PasswordCheck::Wrong,
-                };
-            }
-            (Plugin::CachingSha2Password, Stored::Clear(password)) => {
-                caching_sha2::verify(password.bytes(), nonce, answer)
-            }
-            (Plugin::CachingSha2Password, _) => {
-                // After a wrong answer the client is asked for the password, as before the first login: an attacker who
-                // guesses learns nothing.
-                match self.password.get() {
-                    Some(password) if caching_sha2::verify(password.bytes(), nonce, answer) => true,
-                    _ => return PasswordCheck::NeedsPassword,
-                }
-            }
-            (Plugin::Ed25519, Stored::Clear(password)) => {
-                ed25519::verify(password.bytes(), &ed25519::message_of(nonce), answer)
-            }
-            _ => false,
-        };
-        match self.known() {
-            Some(password) if holds => PasswordCheck::Right(Secret::Clear(password.clone())),
-            _ => PasswordCheck::Wrong,
-        }
-    }
-
-    fn verify_password(&self, password: &[u8]) -> bool {
-        match &self.stored {
-            Stored::Clear(known) => known.is(password),
-            Stored::Native(stage2) => native::stage2(&native::stage1(password)).ct_eq(stage2).into(),
-            Stored::CachingSha2(hash) => {
-                let known = self.password.get();
-                known.is_some_and(|known| known.is(password))
-                    || (password.len() <= MAX_PASSWORD_LENGTH && hash.verify(password))
-            }
-            Stored::Ed25519(key) => ed25519::stored(password).ct_eq(key).into(),
-            Stored::AtServers => false,
-        }
-    }
-}
-
-/// Longest password hashed: MySQL's own limit for this plugin. It prevents a megabyte from being hashed 5,000 times.
-const MAX_PASSWORD_LENGTH: usize = 256;
 
 impl Verification {
     /// Compares.
@@ -501,12 +436,12 @@ impl std::fmt::Debug for Verification {
 impl Account {
     /// Whether comparing a password with it means hashing the password thousands of times.
     fn has_costly_hash(&self) -> bool {
-        self.credentials.iter().any(|credential| matches!(credential.stored, Stored::CachingSha2(_)))
+        self.credentials.iter().any(|credential| matches!(credential.stored(), Stored::CachingSha2(_)))
     }
 
     /// Whether only servers can say what its password is.
     pub fn is_at_servers(&self) -> bool {
-        self.credentials.iter().any(|credential| credential.stored == Stored::AtServers)
+        self.passwords().iter().any(|credential| *credential.stored() == Stored::AtServers)
     }
 
     /// Which of the account's passwords `password` is, and what it can be used for.
@@ -528,7 +463,18 @@ impl Account {
 
     /// An account that exists and has these passwords, any of which is accepted.
     pub fn known(credentials: Arc<[Credential]>) -> Self {
-        Account { credentials, exists: true }
+        Account { credentials, exists: true, tokens: TokenUse::No }
+    }
+
+    /// The same account, which may or must show tokens.
+    #[must_use]
+    pub fn with_tokens(self, tokens: TokenUse) -> Self {
+        Account { tokens, ..self }
+    }
+
+    /// The passwords that clients may show.
+    fn passwords(&self) -> &[Credential] {
+        if self.tokens == TokenUse::Only { &[] } else { &self.credentials }
     }
 
     /// Stands in for an account that does not exist: its login is always refused.
@@ -540,46 +486,27 @@ impl Account {
     pub fn decoy(user: &[u8], forms: &[Form], key: &[u8; 32]) -> Self {
         let hash = Sha256::new().chain_update(key).chain_update(user).chain_update(key).finalize();
         let choice = hash.first().map_or(0, |byte| usize::from(*byte)) % forms.len().max(1);
-        let stored = match forms.get(choice).copied().unwrap_or(Form::Clear) {
-            Form::Clear => Stored::Clear(Password::new(&hash)),
+        let form = forms.get(choice).copied().unwrap_or(Form::Clear);
+        let tokens = match form {
+            Form::Token => TokenUse::Only,
+            Form::PasswordOrToken => TokenUse::BesidePasswords,
+            _ => TokenUse::No,
+        };
+        let stored = match form {
+            Form::Clear | Form::Token | Form::PasswordOrToken => Stored::Clear(Password::new(&hash)),
             Form::Native => Stored::Native(native::stage1(&hash)),
             Form::CachingSha2 { rounds } => Stored::CachingSha2(StoredHash::decoy(rounds)),
             Form::Ed25519 => Stored::Ed25519([b'!'; ed25519::STORED_LENGTH]),
             Form::AtServers => Stored::AtServers,
         };
-        Account { credentials: Arc::new([Credential::new(stored)]), exists: false }
+        Account { credentials: Arc::new([Credential::new(stored)]), exists: false, tokens }
     }
 }
 
-impl Stored {
-    /// Reads the `password` of an account as it is configured: `*` and 40 hexadecimal digits, `$A$` and the rest of a
-    /// `caching_sha2_password` hash, or otherwise the password in clear text.
-    pub fn parse(text: &[u8]) -> Self {
-        if let Some(stage2) = native::parse_stored(text) {
-            Stored::Native(stage2)
-        } else if let Some(hash) = StoredHash::parse(text) {
-            Stored::CachingSha2(hash)
-        } else {
-            Stored::Clear(Password::new(text))
-        }
-    }
-
-    /// Which form this is.
-    pub fn form(&self) -> Form {
-        match self {
-            Stored::Clear(_) => Form::Clear,
-            Stored::Native(_) => Form::Native,
-            Stored::CachingSha2(hash) => Form::CachingSha2 { rounds: hash.rounds() },
-            Stored::Ed25519(_) => Form::Ed25519,
-            Stored::AtServers => Form::AtServers,
-        }
-    }
-}
-
-impl std::fmt::Debug for Stored {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:?}(..)", self.form())
-    }
+/// Whether a text is rather a token than a password: three parts with dots between them, of which the first is an object of JSON in
+/// base64 (`{"` is `eyJ`).
+fn looks_like_token(text: &[u8]) -> bool {
+    text.starts_with(b"eyJ") && text.iter().filter(|byte| **byte == b'.').count() == 2
 }
 
 fn more_data(byte: u8) -> Vec<u8> {

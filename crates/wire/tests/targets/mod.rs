@@ -194,7 +194,11 @@ pub fn client_login(data: &[u8]) {
     let account = match choice % 4 {
         0 => known(Stored::Clear(Password::new(b"a password nobody guesses"))),
         1 => known(Stored::Native([7; 20])),
-        2 => Account::decoy(plugin, &[Form::Clear, Form::Native, Form::AtServers], &[7; 32]),
+        2 => Account::decoy(
+            plugin,
+            &[Form::Clear, Form::Native, Form::AtServers, Form::Token, Form::PasswordOrToken],
+            &[7; 32],
+        ),
         _ => Account::decoy(plugin, &[Form::CachingSha2 { rounds: 5000 }], &[7; 32]),
     };
     let challenge = Challenge {
@@ -215,6 +219,7 @@ pub fn client_login(data: &[u8]) {
             client_side::ClientStep::Verify(verification) => step = exchange.verified(verification.run()),
             client_side::ClientStep::AskServer(_) => step = exchange.asked(None),
             client_side::ClientStep::Accept { .. } => panic!("logged in"),
+            client_side::ClientStep::CheckToken(_) => step = exchange.token_checked(false),
             client_side::ClientStep::Reject(_) => return,
         }
     }

@@ -1,7 +1,7 @@
 //! Conversations of a server with a client; the client is [`backend_side::BackendExchange`], or its bytes written out.
 
 use super::*;
-use crate::auth::{Plugin::*, backend_side};
+use crate::auth::{Plugin::*, backend_side, caching_sha2};
 
 const NONCE: Nonce = *b"aBcDeFgHiJkLmNoPqRsT";
 
@@ -187,7 +187,8 @@ fn a_decoy_takes_the_steps_of_its_form_and_is_never_let_in() {
 #[test]
 fn a_decoy_keeps_its_form_and_names_share_the_forms_in_use() {
     let forms = [Form::Clear, Form::Native, Form::CachingSha2 { rounds: 5000 }];
-    let form = |name: u32| Account::decoy(&name.to_le_bytes(), &forms, &[7; 32]).credentials[0].stored.form();
+    let form =
+        |name: u32| Account::decoy(&name.to_le_bytes(), &forms, &[7; 32]).credentials[0].stored().form();
     assert!((0..50).all(|name| form(name) == form(name)));
     assert!(forms.iter().all(|wanted| (0..50).any(|name| form(name) == *wanted)));
 }
@@ -326,4 +327,98 @@ fn an_account_that_may_have_no_password_is_asked_about_too_and_a_decoy_of_it_nev
     assert!(decoy.is_at_servers());
     let (mut exchange, step) = ClientExchange::start(&challenge, decoy, Some(b"caching_sha2_password"), b"");
     assert_eq!(after_asking(&mut exchange, step, true), WRONG);
+}
+
+const TOKEN: &[u8] = b"eyJhbGciOiJFUzI1NiJ9.e30.c2ln";
+
+fn with_tokens(tokens: TokenUse) -> Account {
+    clear(b"secret").with_tokens(tokens)
+}
+
+fn begin(account: Account, plugin: Plugin, answer: &[u8], channel: Channel) -> (ClientExchange, ClientStep) {
+    ClientExchange::start(
+        &challenge(NativePassword, channel),
+        account,
+        Some(plugin.name().as_bytes()),
+        answer,
+    )
+}
+
+#[test]
+fn a_client_that_must_show_a_token_is_asked_for_clear_text_over_a_secure_channel_only() {
+    let (native, sha2) = (native::scramble(TOKEN, &NONCE), caching_sha2::scramble(TOKEN, &NONCE));
+    for channel in [Channel::Tls, Channel::Unix] {
+        for (plugin, answer, question) in [
+            (NativePassword, &native[..], switch_to("mysql_clear_password")),
+            (Dialog, b"", switch_to("mysql_clear_password")),
+            (CachingSha2Password, &sha2[..], ClientStep::Send(vec![1, 4])),
+        ] {
+            let (mut exchange, step) = begin(with_tokens(TokenUse::Only), plugin, answer, channel);
+            assert_eq!(step, question);
+            let step = exchange.feed(&[TOKEN, b"\0"].concat());
+            assert_eq!(step, ClientStep::CheckToken(Password::new(TOKEN)));
+            assert_eq!(exchange.token_checked(true), accepted(None, b"secret"));
+            assert_eq!(exchange.shown(), None);
+        }
+        let (mut exchange, step) = begin(with_tokens(TokenUse::Only), ClearPassword, TOKEN, channel);
+        assert_eq!(step, ClientStep::CheckToken(Password::new(TOKEN)));
+        assert_eq!(exchange.token_checked(false), ClientStep::Reject(Rejection::WrongToken));
+        assert_eq!(exchange.token_checked(true), ClientStep::Reject(Rejection::OutOfOrder));
+    }
+    for (plugin, answer) in
+        [(NativePassword, &native[..]), (ClearPassword, TOKEN), (CachingSha2Password, &sha2)]
+    {
+        let (_, step) = begin(with_tokens(TokenUse::Only), plugin, answer, Channel::Open);
+        assert_eq!(step, ClientStep::Reject(Rejection::TokenNeedsSecureChannel));
+    }
+}
+
+#[test]
+fn the_password_for_servers_lets_no_client_in_that_must_show_a_token() {
+    let answer = native::scramble(b"secret", &NONCE);
+    let (mut exchange, step) = begin(with_tokens(TokenUse::Only), NativePassword, &answer, Channel::Tls);
+    assert_eq!(step, switch_to("mysql_clear_password"));
+    assert_eq!(exchange.feed(b"secret\0"), ClientStep::CheckToken(Password::new(b"secret")));
+    let (_, step) = begin(with_tokens(TokenUse::Only), CachingSha2Password, b"", Channel::Tls);
+    assert!(matches!(step, ClientStep::Send(_)), "{step:?}");
+}
+
+#[test]
+fn beside_tokens_a_password_is_accepted_as_ever() {
+    let account = || with_tokens(TokenUse::BesidePasswords);
+    for channel in [Channel::Open, Channel::Tls] {
+        let answer = native::scramble(b"secret", &NONCE);
+        let (_, step) = begin(account(), NativePassword, &answer, channel);
+        assert_eq!(step, accepted(None, b"secret"));
+    }
+    let wrong = native::scramble(b"other", &NONCE);
+    assert_eq!(begin(account(), NativePassword, &wrong, Channel::Open).1, WRONG);
+    let (mut exchange, step) = begin(account(), NativePassword, &wrong, Channel::Tls);
+    assert_eq!(step, switch_to("mysql_clear_password"));
+    assert_eq!(exchange.feed(b"secret\0"), accepted(None, b"secret"));
+    let (mut exchange, _) = begin(account(), NativePassword, &wrong, Channel::Tls);
+    assert_eq!(exchange.feed(b"other\0"), WRONG);
+    let (mut exchange, step) =
+        begin(account(), CachingSha2Password, &caching_sha2::scramble(TOKEN, &NONCE), Channel::Tls);
+    assert_eq!(step, ClientStep::Send(vec![1, 4]));
+    assert_eq!(exchange.feed(TOKEN), ClientStep::CheckToken(Password::new(TOKEN)));
+}
+
+#[test]
+fn who_does_not_exist_is_asked_as_accounts_that_take_tokens_and_refused() {
+    let decoy = Account::decoy(b"nobody", &[Form::Token], &[7; 32]);
+    let (mut exchange, step) =
+        begin(decoy.clone(), NativePassword, &native::scramble(TOKEN, &NONCE), Channel::Tls);
+    assert_eq!(step, switch_to("mysql_clear_password"));
+    assert_eq!(exchange.feed(TOKEN), ClientStep::CheckToken(Password::new(TOKEN)));
+    assert_eq!(exchange.token_checked(true), ClientStep::Reject(Rejection::WrongToken));
+    let (_, step) = begin(decoy, NativePassword, &native::scramble(TOKEN, &NONCE), Channel::Open);
+    assert_eq!(step, ClientStep::Reject(Rejection::TokenNeedsSecureChannel));
+    let decoy = Account::decoy(b"nobody", &[Form::PasswordOrToken], &[7; 32]);
+    for (shown, end) in [(TOKEN, ClientStep::CheckToken(Password::new(TOKEN))), (b"secret", WRONG)] {
+        let (mut exchange, step) =
+            begin(decoy.clone(), NativePassword, &native::scramble(shown, &NONCE), Channel::Tls);
+        assert_eq!(step, switch_to("mysql_clear_password"));
+        assert_eq!(exchange.feed(shown), end);
+    }
 }

@@ -1,0 +1,132 @@
+//! Verifies the token of a login.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use narrows_wire::auth::Password;
+use serde_json::{Map, Value};
+
+use super::claims::{check_audience, check_claim, check_times, is_from};
+use super::demand::{TokenDemand, TokenDemands};
+use super::issuer::{Issuer, Issuers, seconds_now};
+use super::jws::Jws;
+use super::keys::SignatureCheck;
+use super::refusal::{Excerpt, TokenRefusal};
+use super::settings::KeySource;
+
+/// A token that was accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GoodToken {
+    /// For how long the session may last; `None`: as long as it wants to.
+    pub lasts: Option<Duration>,
+}
+
+/// Verifies the token of a login as the account `name`. It waits no longer than `limit` for its issuer.
+///
+/// # Errors
+/// Why the token is refused.
+pub async fn verify(
+    issuers: &Issuers,
+    demands: &TokenDemands,
+    (name, token): (&str, &Password),
+    limit: Duration,
+) -> Result<GoodToken, TokenRefusal> {
+    let jws = Jws::parse(token.bytes())?;
+    let of_issuer = |demand: &&TokenDemand| {
+        issuers.get(&demand.issuer).is_some_and(|issuer| is_from(&jws.claims, &issuer.settings))
+    };
+    let fitting: Vec<&TokenDemand> = demands.any.iter().filter(of_issuer).collect();
+    let Some(issuer) = fitting.first().and_then(|demand| issuers.get(&demand.issuer)) else {
+        let found = jws.claims.get("iss").unwrap_or(&Value::Null);
+        return Err(TokenRefusal::Issuer(Excerpt::of(&found.to_string())));
+    };
+    let result = verify_of(issuer, &fitting, (name, token), &jws, limit).await;
+    issuer.count(result.is_ok());
+    result
+}
+
+async fn verify_of(
+    issuer: &Arc<Issuer>,
+    demands: &[&TokenDemand],
+    (name, token): (&str, &Password),
+    jws: &Jws<'_>,
+    limit: Duration,
+) -> Result<GoodToken, TokenRefusal> {
+    let settings = &issuer.settings;
+    let (claims, expires) = match settings.source {
+        KeySource::TokenReview(_) => reviewed(issuer, token, jws, limit).await?,
+        _ => {
+            check_signature(issuer, jws, limit).await?;
+            check_audience(&jws.claims, settings)?;
+            (jws.claims.clone(), check_times(&jws.claims, settings, seconds_now())?)
+        }
+    };
+    let mut refusal = None;
+    for demand in demands.iter().filter(|demand| *demand.issuer == *settings.name) {
+        match check_demand(demand, &settings.username_claim, name, &claims) {
+            Ok(()) => {
+                let left = Duration::from_secs(expires.saturating_sub(seconds_now()));
+                return Ok(GoodToken { lasts: demand.until_expiry.then_some(left) });
+            }
+            Err(why) => refusal = Some(why),
+        }
+    }
+    Err(refusal.unwrap_or_else(|| TokenRefusal::Claim(Excerpt::of(""))))
+}
+
+/// Checks that a token has the signature of one of the issuer's keys. If they have no key of that name, they are fetched once
+/// more.
+async fn check_signature(issuer: &Arc<Issuer>, jws: &Jws<'_>, limit: Duration) -> Result<(), TokenRefusal> {
+    let (settings, name) = (&issuer.settings, || Arc::clone(&issuer.settings.name));
+    if !settings.algorithms.contains(&jws.algorithm) {
+        return Err(TokenRefusal::algorithm(&format!("{:?}", jws.algorithm)));
+    }
+    let mut check = issuer.keys().check(jws);
+    if check == SignatureCheck::UnknownKey {
+        let fetched = issuer.have_newer_keys(limit).await;
+        check = issuer.keys().check(jws);
+        if check == SignatureCheck::UnknownKey && issuer.has_no_keys() {
+            let known = issuer.error().map(|why| why.to_string());
+            let why = known.or(fetched.err()).unwrap_or_else(|| "it has sent no keys".to_owned());
+            return Err(TokenRefusal::Unreachable { issuer: name(), why });
+        }
+    }
+    match check {
+        SignatureCheck::Right => Ok(()),
+        SignatureCheck::Wrong => Err(TokenRefusal::Signature(name())),
+        SignatureCheck::UnknownKey => {
+            let kid = Excerpt::of(jws.kid.as_deref().unwrap_or("(none)"));
+            Err(TokenRefusal::UnknownKey { issuer: name(), kid })
+        }
+    }
+}
+
+/// The claims of a token that an API server has verified, and until when it is valid.
+async fn reviewed(
+    issuer: &Arc<Issuer>,
+    token: &Password,
+    jws: &Jws<'_>,
+    limit: Duration,
+) -> Result<(Map<String, Value>, u64), TokenRefusal> {
+    let name = || Arc::clone(&issuer.settings.name);
+    // Nobody is asked about a token that says itself that its time is over. To change that breaks the signature.
+    let expires = check_times(&jws.claims, &issuer.settings, seconds_now())?;
+    let answer = issuer.review(token, expires, limit).await;
+    let said = answer.map_err(|why| TokenRefusal::Unreachable { issuer: name(), why })?;
+    let said = said.map_err(|why| TokenRefusal::Review { issuer: name(), why: Excerpt::of(&why) })?;
+    let mut claims = jws.claims.clone();
+    claims.extend(said);
+    Ok((claims, expires))
+}
+
+fn check_demand(
+    demand: &TokenDemand,
+    username_claim: &str,
+    name: &str,
+    claims: &Map<String, Value>,
+) -> Result<(), TokenRefusal> {
+    if demand.claims.is_empty() {
+        return check_claim(claims, username_claim, &Value::from(name));
+    }
+    demand.claims.iter().try_for_each(|(path, wanted)| check_claim(claims, path, wanted))
+}
