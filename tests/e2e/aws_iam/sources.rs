@@ -127,7 +127,7 @@ fn keys_of_a_web_identity_are_used() {
 fn a_source_that_hangs_or_lies_is_named_with_its_reason() {
     let lies: [(WebReply, &str); 9] = [
         (WebReply::Hang, "no answer within 5 s"),
-        (WebReply::Endless, "its answer cannot be read: length limit exceeded"),
+        (WebReply::Endless, "its answer has more than 65536 bytes, or ends too early"),
         (reply((500, SECRET)), "HTTP status 500"),
         (reply((200, "<html>")), "its answer is no JSON"),
         (

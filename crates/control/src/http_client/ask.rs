@@ -74,7 +74,8 @@ impl WebQuestion<'_> {
         let response = connection.send(request).await.map_err(|error| with_causes(&error))?;
         let status = response.status();
         let body = Limited::new(response.into_body(), most_bytes).collect().await;
-        let body = body.map_err(|error| format!("its answer cannot be read: {error}"))?.to_bytes();
+        let too_long = |_| format!("its answer has more than {most_bytes} bytes, or ends too early");
+        let body = body.map_err(too_long)?.to_bytes();
         Ok(WebAnswer { status, body: Zeroizing::new(body.to_vec()) })
     }
 }

@@ -18,10 +18,10 @@ pub(super) async fn keys(settings: &IssuerSettings) -> Result<KeySet, String> {
     match &settings.source {
         KeySource::Url(address) => {
             let answer = exchange(address, settings.ca.as_deref(), Body::None, LONGEST_KEY_SET).await?;
-            match answer.is_success() {
+            match answer.status.is_success() {
                 true => KeySet::parse(&answer.body)
                     .map_err(|why| format!("{address} has sent something else: {why}")),
-                false => Err(format!("{address}: HTTP status {}", answer.status)),
+                false => Err(format!("{address}: HTTP status {}", answer.status.as_u16())),
             }
         }
         KeySource::File(path) => {

@@ -150,16 +150,16 @@ async fn review(settings: &IssuerSettings, token: &Password) -> ReviewAnswer {
     let ca = settings.ca.clone().unwrap_or_else(|| in_pod("ca.crt"));
     let answer =
         exchange(&address, Some(&ca), Body::Json(question(settings, token), own), LONGEST_ANSWER).await?;
-    if !answer.is_success() {
-        let hint = match answer.status {
+    if !answer.status.is_success() {
+        let status = answer.status.as_u16();
+        let hint = match status {
             401 | 403 => ": the service account of Narrows needs the cluster role system:auth-delegator",
             _ => "",
         };
-        return Err(format!("{address}: HTTP status {}{hint}", answer.status));
+        return Err(format!("{address}: HTTP status {status}{hint}"));
     }
-    let said = serde_json::from_slice::<Said>(&answer.body);
-    answer.wipe();
-    let said = said.map_err(|_| format!("{address} has sent no JSON"))?;
+    let said =
+        serde_json::from_slice::<Said>(&answer.body).map_err(|_| format!("{address} has sent no JSON"))?;
     Ok(claims(settings, &said.status))
 }
 
