@@ -58,6 +58,8 @@ struct Shared {
     streams: Mutex<Vec<TcpStream>>,
     /// How far the server's clock is ahead, in seconds.
     ahead_s: AtomicI64,
+    /// Whether its errors have the token in them.
+    repeats: AtomicBool,
     stopped: AtomicBool,
 }
 
@@ -77,6 +79,7 @@ impl FakeRds {
             attempts: Mutex::default(),
             streams: Mutex::default(),
             ahead_s: AtomicI64::new(0),
+            repeats: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
         });
         let acceptor = Arc::clone(&shared);
@@ -99,6 +102,11 @@ impl FakeRds {
     /// Sets its clock ahead.
     pub fn set_ahead(&self, seconds: i64) {
         self.shared.ahead_s.store(seconds, Ordering::SeqCst);
+    }
+
+    /// From now on, its errors have the token in them that they are about.
+    pub fn repeat_tokens(&self) {
+        self.shared.repeats.store(true, Ordering::SeqCst);
     }
 
     /// All logins so far.
@@ -190,7 +198,11 @@ impl Shared {
         let payload = match &outcome {
             Ok(_) => writer::ok(0, 0, 2, 0),
             Err(_) => {
-                let message = format!("Access denied for user '{user}'@'127.0.0.1' (using password: YES)");
+                let mut message =
+                    format!("Access denied for user '{user}'@'127.0.0.1' (using password: YES)");
+                if self.repeats.load(Ordering::SeqCst) {
+                    message = format!("{message}: {token}");
+                }
                 writer::error(1045, "28000", &message)
             }
         };

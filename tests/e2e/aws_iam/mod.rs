@@ -9,7 +9,7 @@ mod tokens;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use narrows_testkit::{
-    Authority, AwsKey, FakeRds, Login, Narrows, NarrowsConfig, RawClient, TempFolder, Validity,
+    Authority, AwsKey, Endpoint, FakeRds, Login, Narrows, NarrowsConfig, RawClient, TempFolder, Validity,
 };
 
 use crate::support::start;

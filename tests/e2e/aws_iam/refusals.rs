@@ -49,6 +49,44 @@ fn without_a_region_there_is_no_token_and_the_environment_may_name_it() {
 }
 
 #[test]
+fn an_account_without_a_password_lets_nobody_in_to_what_the_token_is_good_for() {
+    let scene = Scene::new();
+    let narrows = start(&scene.with_keys().user("open", "", TOKENS));
+    for endpoint in [narrows.endpoint(), Endpoint::Unix(narrows.socket())] {
+        for login in [Login::new("open", ""), Login::new("open", "x")] {
+            assert_eq!(RawClient::connect(&endpoint).login(&login).expect_err("nobody").code, 1045);
+        }
+    }
+    let mut admin = narrows.admin();
+    admin.query("LOAD MYSQL USERS TO RUNTIME");
+    let warnings = format!("{:?}", admin.query("SHOW WARNINGS").text_rows());
+    assert!(warnings.contains("nobody can log in without a password"), "{warnings}");
+    // What is no object says nothing that could be relied on.
+    admin.query(
+        r#"UPDATE mysql_users SET attributes = '[{"token":{"issuer":"idp"}}]' WHERE username = 'open'"#,
+    );
+    admin.query("LOAD MYSQL USERS TO RUNTIME");
+    let login = Login::new("open", "");
+    assert_eq!(RawClient::connect(&narrows.endpoint()).login(&login).expect_err("nobody").code, 1045);
+}
+
+#[test]
+fn a_server_that_repeats_the_token_makes_it_known_to_nobody() {
+    let scene = Scene::new();
+    let narrows = start(&scene.with_keys());
+    scene.rds.set_ahead(20 * 60);
+    scene.rds.repeat_tokens();
+    let error = app(&narrows).query("DO 1").error().expect("the clocks differ");
+    assert!(error.message.contains("a part of the token in it, and is not shown"), "{error:?}");
+    assert!(error.message.contains("(with an IAM token of 20"), "{error:?}");
+    let errors = format!("{:?}", narrows.admin().query("SELECT * FROM stats_mysql_errors").text_rows());
+    for text in [&error.message, &errors, &narrows.log()] {
+        assert!(!text.contains("X-Amz-Signature"), "{text}");
+    }
+    nothing_is_shown(&narrows);
+}
+
+#[test]
 fn where_tokens_have_no_effect_that_is_said() {
     let scene = Scene::new();
     let narrows = start(&scene.with_keys());

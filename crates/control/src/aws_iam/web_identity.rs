@@ -1,6 +1,8 @@
 //! Keys of a role that is taken on with a token of somebody else, such as the service account of a pod (IRSA): STS exchanges
 //! it.
 
+use std::net::IpAddr;
+
 use hyper::Method;
 use hyper::body::Bytes;
 
@@ -49,6 +51,10 @@ impl WebIdentity {
         };
         let text = environment(ENDPOINT).unwrap_or(usual);
         let endpoint = WebAddress::parse(&text).ok_or_else(|| format!("{ENDPOINT} is no address"))?;
+        let is_here = endpoint.host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
+        if !endpoint.is_encrypted && !is_here && endpoint.host != "localhost" {
+            return Err(format!("{ENDPOINT} is {text}: without https it must be this machine"));
+        }
         let session = session.unwrap_or_else(|| "narrows".to_owned());
         Ok(WebIdentity { token_file, role, session, endpoint })
     }
@@ -80,11 +86,21 @@ impl WebIdentity {
         let answer = question.ask(tls.as_ref(), REQUEST_TIME, LONGEST_ANSWER).await?;
         let text = String::from_utf8_lossy(&answer.body);
         if !answer.status.is_success() {
-            let said = [element(&text, "Code"), element(&text, "Message")].map(Option::unwrap_or_default);
-            return Err(format!("HTTP status {}: {}", answer.status.as_u16(), brief(&said.join(": "))));
+            let [code, message] = ["Code", "Message"].map(|name| element(&text, name).unwrap_or_default());
+            let said = match repeats(code, &token) || repeats(message, &token) {
+                true => "its error has a part of the token in it, and is not shown".to_owned(),
+                false => brief(&format!("{code}: {message}")),
+            };
+            return Err(format!("HTTP status {}: {said}", answer.status.as_u16()));
         }
         of_xml(&text)
     }
+}
+
+/// Whether a text has a part of a token in it, which has dots between its parts.
+fn repeats(text: &str, token: &str) -> bool {
+    // A shorter part may be in a text by chance.
+    token.trim().split('.').any(|part| part.len() >= 8 && text.contains(part))
 }
 
 /// The keys of an answer of STS.
@@ -104,6 +120,33 @@ fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::aws_iam::of_test::environment;
+
+    #[test]
+    fn a_token_is_sent_to_another_machine_with_https_only() {
+        for (endpoint, is_good) in [
+            ("https://sts.test", true),
+            ("http://127.0.0.1:4566", true),
+            ("http://localhost:4566", true),
+            ("http://sts.test", false),
+            ("http://198.51.100.1", false),
+        ] {
+            let environment = environment(&[
+                ("AWS_WEB_IDENTITY_TOKEN_FILE", "/token"),
+                ("AWS_ROLE_ARN", "arn"),
+                ("AWS_ENDPOINT_URL_STS", endpoint),
+            ]);
+            let found = WebIdentity::of_environment(&environment).unwrap();
+            assert_eq!(found.is_ok(), is_good, "{endpoint}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_token_is_found_in_a_text() {
+        let token = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl\n";
+        assert!(repeats("the token eyJzdWIiOiJhIn0 is wrong", token));
+        assert!(!repeats("Token expired", token));
+    }
 
     #[test]
     fn an_answer_of_sts_has_keys() {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use narrows_proxy::snapshot::{
-    PassThroughUsers, ServerRow, SslParamsRow, UserRow, Variables, is_template, token_region,
+    LoginAttributes, PassThroughUsers, ServerRow, SslParamsRow, UserRow, Variables, is_template, token_region,
 };
 
 use super::finding::{Of, Search, USERS_ON_ALL, USERS_ON_VARIABLES};
@@ -72,7 +72,15 @@ impl TokenLogins<'_> {
                 continue;
             }
             let servers = self.servers_of(row.default_hostgroup.0);
-            if let Some(flaw) = self.flaw(servers, &row.username, named.as_deref()) {
+            if lets_nobody_in(row) {
+                search.add(USERS_ON_ALL, place, || Problem::NotAsWritten {
+                    row: name(),
+                    name: KEY.to_owned(),
+                    flaw: "is for servers, and the password is empty: nobody can log in without a password, `token`, `spiffe_id` \
+                           or `subject`"
+                        .to_owned(),
+                });
+            } else if let Some(flaw) = self.flaw(servers, &row.username, named.as_deref()) {
                 search.add(USERS_ON_ALL, place, || Problem::NotAsWritten {
                     row: name(),
                     name: KEY.to_owned(),
@@ -141,6 +149,12 @@ impl TokenLogins<'_> {
             _ => None,
         }
     }
+}
+
+/// Whether clients have nothing to show for an account that has tokens for servers.
+fn lets_nobody_in(row: &UserRow) -> bool {
+    let login = LoginAttributes::parse(&row.attributes);
+    row.password.is_empty() && login.tokens.is_none() && !login.ask_for_certificate() && !is_template(row)
 }
 
 /// The key of `mysql_users.attributes`.

@@ -32,6 +32,11 @@ fn flaws(row: &UserRow, names: &HashSet<&str>) -> Vec<String> {
     let mut flaws: Vec<String> = unknown
         .map(|name| format!("names the issuer {name:?}, and narrows_token_issuers has no active row of that name; none of its tokens is accepted"))
         .collect();
+    if tokens.only && tokens.any.is_empty() {
+        flaws.push(
+            "accepts no token, and `token_only` leaves clients nothing else: nobody can log in".to_owned(),
+        );
+    }
     if is_template(row) {
         flaws.push(
             "has no effect for accounts that a server lets in: a token is no password for servers".to_owned(),

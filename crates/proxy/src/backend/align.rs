@@ -238,7 +238,7 @@ impl Backend {
             super::connect::log_in(&self.stream, &mut buffer, &mut exchange).await
         };
         let changed = timeout(limit, log_in).await.unwrap_or(Err(BackendError::Timeout));
-        changed.map_err(|error| want.explained(error))?;
+        changed.map_err(|error| proving.explained(error))?;
         self.login.greeting.0 = *exchange.nonce();
         self.login.account = Arc::clone(&want.account);
         let mut state = SessionState::after_login(collation.charset, Some(collation.name));

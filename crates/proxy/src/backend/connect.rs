@@ -37,7 +37,7 @@ pub async fn connect(
 ) -> Result<Backend, BackendError> {
     let proving = want.with_token(&server, limit).await?;
     match timeout(limit, open(server, slot, &proving, state)).await {
-        Ok(result) => result.map_err(|error| want.explained(error)),
+        Ok(result) => result.map_err(|error| proving.explained(error)),
         Result::Err(_) => Result::Err(BackendError::Timeout),
     }
 }

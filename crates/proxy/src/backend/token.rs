@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use narrows_wire::Errno;
+use narrows_wire::auth::Secret;
 
 use super::{Backend, BackendError, Want};
 use crate::hostgroup::Server;
@@ -40,19 +41,35 @@ impl Want {
         }
     }
 
-    /// The error of a login, with what is known about a token that the server has refused.
+    /// The error of a login, with what is known about a token that the server has refused, and without the token.
     pub(super) fn explained(&self, error: BackendError) -> BackendError {
-        match (error, &self.account.tokens) {
-            (BackendError::Server(mut error), Some(tokens))
-                if error.code == Errno::ACCESS_DENIED_ERROR.number =>
-            {
-                error.message = format!("{} ({})", error.message, tokens.if_refused());
-                BackendError::Server(error)
-            }
-            (error, _) => error,
+        let Some(tokens) = &self.account.tokens else { return error };
+        let mut error = match error {
+            BackendError::Server(error) => error,
+            other => return other,
+        };
+        if let Secret::Clear(token) = &self.secret
+            && repeats(&error.message, token.bytes())
+        {
+            error.message =
+                "the error of the server has a part of the token in it, and is not shown".to_owned();
         }
+        if error.code == Errno::ACCESS_DENIED_ERROR.number {
+            error.message = format!("{} ({})", error.message, tokens.if_refused());
+        }
+        BackendError::Server(error)
     }
 }
+
+/// Whether a text has a part of a token in it that is no host name.
+fn repeats(text: &str, token: &[u8]) -> bool {
+    let token = String::from_utf8_lossy(token);
+    let mut parts = token.split(['?', '&', '=', '%']).skip(1).filter(|part| part.len() >= SHORTEST_PART);
+    parts.any(|part| text.contains(part))
+}
+
+/// A shorter part may be in a text by chance.
+const SHORTEST_PART: usize = 16;
 
 impl Backend {
     /// Whether this may log in again as another account on the same socket: not with a token, if the server was not verified

@@ -93,6 +93,10 @@ impl Account {
     /// Whether clients may show a token, or must. An empty password is none that they could show instead.
     pub fn token_use(&self) -> TokenUse {
         match &self.login.tokens {
+            // Without a password, anybody would get whatever the token of Narrows is good for.
+            None if self.tokens.is_some() && !self.has_password() && !self.login.ask_for_certificate() => {
+                TokenUse::Only
+            }
             None => TokenUse::No,
             Some(tokens) if tokens.only || !self.has_password() => TokenUse::Only,
             Some(_) => TokenUse::BesidePasswords,

@@ -127,7 +127,11 @@ impl LoginAttributes {
             networks: value.get("networks").map(|value| networks(value).unwrap_or_default()),
             lockout: lockout(&value),
             max_age: seconds(&value, "max_connection_age_s"),
-            tokens: TokenDemands::parse(&value),
+            tokens: match value.is_object() || json.trim().is_empty() {
+                true => TokenDemands::parse(&value),
+                // It may have been meant as one: then an empty password must not let anybody in.
+                false => Some(TokenDemands::default()),
+            },
         }
     }
 
