@@ -1,7 +1,5 @@
 //! An issuer of tokens: keys that sign, and an HTTPS server with an authority of its own whose answers a test decides.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,24 +9,10 @@ use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-use crate::{Authority, Validity};
+use crate::{Authority, Validity, WebReply, serve_web_tls};
 
-/// What the server answers.
-#[derive(Debug, Clone)]
-pub enum HttpReply {
-    /// This status and body.
-    Body(u16, String),
-    /// Nothing, for as long as the client waits.
-    Hang,
-    /// A body of a gigabyte.
-    Endless,
-}
-
-type Decide = Arc<dyn Fn(&str) -> HttpReply + Send + Sync>;
+type Decide = Arc<dyn Fn(&str) -> WebReply + Send + Sync>;
 
 /// An HTTPS server at `localhost`; it serves as long as the test runs.
 pub struct HttpsFake {
@@ -43,30 +27,16 @@ impl HttpsFake {
     ///
     /// # Panics
     /// If it cannot listen.
-    pub fn start(decide: impl Fn(&str) -> HttpReply + Send + Sync + 'static) -> HttpsFake {
+    pub fn start(decide: impl Fn(&str) -> WebReply + Send + Sync + 'static) -> HttpsFake {
         let authority = Authority::new("issuer of tests");
         let identity = authority.issue("localhost", &["localhost", "127.0.0.1"], Validity::Current);
-        let chain =
-            CertificateDer::pem_slice_iter(identity.certificate.as_bytes()).collect::<Result<Vec<_>, _>>();
-        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).expect("PEM");
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ServerConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .expect("some versions")
-            .with_no_client_auth()
-            .with_single_cert(chain.expect("PEM"), key)
-            .expect("a pair");
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("an address").port();
         let decide: Decide = Arc::new(decide);
         let (requests, decide) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(decide)));
-        let (count, answers, config) = (Arc::clone(&requests), Arc::clone(&decide), Arc::new(config));
-        std::thread::spawn(move || {
-            for stream in listener.incoming().flatten() {
-                let (count, answers, config) =
-                    (Arc::clone(&count), Arc::clone(&answers), Arc::clone(&config));
-                std::thread::spawn(move || serve(stream, config, &count, &answers));
-            }
+        let (count, answers) = (Arc::clone(&requests), Arc::clone(&decide));
+        let port = serve_web_tls(&identity, move |request| {
+            count.fetch_add(1, Ordering::SeqCst);
+            let decide = Arc::clone(&answers.lock().unwrap_or_else(PoisonError::into_inner));
+            decide(&request.body)
         });
         HttpsFake { port, authority: authority.pem().to_owned(), requests, decide }
     }
@@ -87,56 +57,8 @@ impl HttpsFake {
     }
 
     /// Answers so from now on.
-    pub fn answer(&self, decide: impl Fn(&str) -> HttpReply + Send + Sync + 'static) {
+    pub fn answer(&self, decide: impl Fn(&str) -> WebReply + Send + Sync + 'static) {
         *self.decide.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(decide);
-    }
-}
-
-fn serve(stream: TcpStream, config: Arc<ServerConfig>, requests: &AtomicUsize, decide: &Mutex<Decide>) {
-    let Ok(connection) = ServerConnection::new(config) else { return };
-    let mut stream = StreamOwned::new(connection, stream);
-    let Some(request) = read_request(&mut stream) else { return };
-    requests.fetch_add(1, Ordering::SeqCst);
-    let decide = Arc::clone(&decide.lock().unwrap_or_else(PoisonError::into_inner));
-    // Clients end connections as they like.
-    let _ = match decide(&request) {
-        HttpReply::Body(status, body) => {
-            let head =
-                format!("HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-            stream.write_all((head + &body).as_bytes()).and_then(|()| stream.flush())
-        }
-        HttpReply::Hang => stream.read(&mut [0; 1]).map(drop),
-        HttpReply::Endless => {
-            let head = "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n{\"keys\":[";
-            let piece = vec![b' '; 1 << 20];
-            let mut written = stream.write_all(head.as_bytes());
-            for _ in 0..1000 {
-                written = written.and_then(|()| stream.write_all(&piece));
-            }
-            written
-        }
-    };
-}
-
-/// The body of a request; `None` if there is none.
-fn read_request(stream: &mut impl Read) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut piece = [0; 4096];
-    loop {
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let length = head.lines().find_map(|line| {
-                let (name, value) = line.split_once(':')?;
-                name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().ok())?
-            });
-            if body.len() >= length.unwrap_or(0) {
-                return Some(body.to_owned());
-            }
-        }
-        match stream.read(&mut piece).ok()? {
-            0 => return None,
-            count => bytes.extend(&piece[..count]),
-        }
     }
 }
 

@@ -37,7 +37,7 @@ pub use cluster::{Cluster, MEMBERS};
 pub use etcd::EtcdCluster;
 pub use fake::{Conversation, FakeMysql, Move, Received};
 pub use folder::TempFolder;
-pub use issuer::{HttpReply, HttpsFake, TokenKey, jwk_set, seconds_from_now};
+pub use issuer::{HttpsFake, TokenKey, jwk_set, seconds_from_now};
 pub use marks::{KEPT_MARK, TYPED_MARK, files_below, has_text, keeps_configurations};
 pub use namespace::Namespace;
 pub use narrows::{Monitor, Narrows, NarrowsConfig, kill, serving_worker, workers_and_keepers};

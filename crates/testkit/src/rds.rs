@@ -8,13 +8,13 @@ use std::io::{self, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use sha2::{Digest, Sha256};
 
 use crate::certificates::Certificate;
 use crate::fake;
+use crate::issuer::seconds_from_now;
 use crate::protocol::{Packet, capability, command, writer};
 
 /// A key that the server knows.
@@ -236,7 +236,7 @@ impl Shared {
             return Err((String::new(), format!("no token: {} bytes", token.len())));
         };
         let wrong = |what: &str| Err((id.to_owned(), what.to_owned()));
-        let now = now() + self.ahead_s.load(Ordering::SeqCst);
+        let now = seconds_from_now(0) + self.ahead_s.load(Ordering::SeqCst);
         let keys = self.keys.lock().expect("no panic while held").clone();
         let Some(key) = keys.iter().find(|key| key.id == id) else { return wrong("an unknown key") };
         if key.until.is_some_and(|until| until <= now) {
@@ -297,10 +297,6 @@ fn decoded(text: &str) -> String {
         out.push(if byte == b'%' { digit() * 16 + digit() } else { byte });
     }
     String::from_utf8_lossy(&out).into_owned()
-}
-
-fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() as i64
 }
 
 /// The seconds since 1970 of `20150830T123600Z`.

@@ -6,10 +6,9 @@ mod renewal;
 mod sources;
 mod tokens;
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use narrows_testkit::{
     Authority, AwsKey, Endpoint, FakeRds, Login, Narrows, NarrowsConfig, RawClient, TempFolder, Validity,
+    seconds_from_now,
 };
 
 use crate::support::start;
@@ -103,7 +102,7 @@ fn date(seconds: i64) -> String {
 }
 
 fn now() -> i64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs() as i64
+    seconds_from_now(0)
 }
 
 fn app(narrows: &Narrows) -> RawClient {

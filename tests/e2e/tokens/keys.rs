@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{HttpReply, Login, RawClient, TokenKey, jwk_set, wait_until};
+use narrows_testkit::{Login, RawClient, TokenKey, WebReply, jwk_set, wait_until};
 
 use super::{Stand, claims, configured, row, user_at};
 
@@ -41,7 +41,7 @@ fn a_new_key_is_used_at_once_and_no_login_fails() {
         }
         wait_until("clients log in", || logins.load(Ordering::SeqCst) > 20);
         let both = jwk_set(&[&stand.key, &new]);
-        stand.issuer.answer(move |_| HttpReply::Body(200, both.clone()));
+        stand.issuer.answer(move |_| WebReply::Answer(200, both.clone()));
         let mut client =
             stand.log_in(user, &new.token(&claims(user, ""))).expect("the login waits for the key");
         assert_eq!(user_at(&mut client), "tok_rotated@%");
@@ -74,11 +74,11 @@ fn an_issuer_that_hangs_or_sends_garbage_changes_nothing_for_known_keys() {
     let (user, stranger) = ("tok_garbage", TokenKey::p256("two").token(&claims("tok_garbage", "")));
     stand.log_in(user, &stand.good(user)).expect("a good token");
     for (reply, why) in [
-        (HttpReply::Endless, "more than 262144 bytes"),
-        (HttpReply::Body(200, "<html>".to_owned()), "it is no JSON"),
-        (HttpReply::Body(200, r#"{"keys":[]}"#.to_owned()), "it has no key"),
-        (HttpReply::Body(302, String::new()), "HTTP status 302"),
-        (HttpReply::Hang, "no answer within 4 s"),
+        (WebReply::Endless, "more than 262144 bytes"),
+        (WebReply::Answer(200, "<html>".to_owned()), "it is no JSON"),
+        (WebReply::Answer(200, r#"{"keys":[]}"#.to_owned()), "it has no key"),
+        (WebReply::Answer(302, String::new()), "HTTP status 302"),
+        (WebReply::Hang, "no answer within 4 s"),
     ] {
         stand.issuer.answer(move |_| reply.clone());
         // The unknown key leads to a fetch.
@@ -90,7 +90,7 @@ fn an_issuer_that_hangs_or_sends_garbage_changes_nothing_for_known_keys() {
     assert!(stand.narrows.log().contains("those before stay in force"));
     assert!(stand.narrows.resident_bytes() < 1 << 30);
     let keys = jwk_set(&[&stand.key]);
-    stand.issuer.answer(move |_| HttpReply::Body(200, keys.clone()));
+    stand.issuer.answer(move |_| WebReply::Answer(200, keys.clone()));
     wait_until("the keys come again", || stand.figure("last_error").is_empty());
 }
 
@@ -98,7 +98,7 @@ fn an_issuer_that_hangs_or_sends_garbage_changes_nothing_for_known_keys() {
 fn without_keys_a_login_ends_in_time_and_is_not_held_against_the_client() {
     let lockout = r#","failed_login_attempts":1"#;
     let stand = configured(("tok_without", ""), lockout, "", |config| config);
-    stand.issuer.answer(|_| HttpReply::Hang);
+    stand.issuer.answer(|_| WebReply::Hang);
     let mut admin = stand.narrows.admin();
     // Another row, about which nothing is known yet.
     let other = "UPDATE narrows_token_issuers SET audience = 'narrows', comment = 'x', username_claim = 'sub', jwks = jwks || '/new'";
@@ -112,7 +112,7 @@ fn without_keys_a_login_ends_in_time_and_is_not_held_against_the_client() {
     assert_eq!(error.code, 9001, "{error:?}");
     assert_eq!(error.message, "The token of 'tok_without' cannot be verified: its issuer cannot be reached");
     let keys = jwk_set(&[&stand.key]);
-    stand.issuer.answer(move |_| HttpReply::Body(200, keys.clone()));
+    stand.issuer.answer(move |_| WebReply::Answer(200, keys.clone()));
     wait_until("the login succeeds", || stand.log_in("tok_without", &token).is_ok());
 }
 

@@ -9,8 +9,8 @@ mod settings;
 use std::sync::Arc;
 
 use narrows_testkit::{
-    Endpoint, ErrorPacket, Flavour, HttpReply, HttpsFake, Login, Narrows, NarrowsConfig, RawClient,
-    RealServer, TempFolder, TlsClient, TokenKey, jwk_set, seconds_from_now, tls_client,
+    Endpoint, ErrorPacket, Flavour, HttpsFake, Login, Narrows, NarrowsConfig, RawClient, RealServer,
+    TempFolder, TlsClient, TokenKey, WebReply, jwk_set, seconds_from_now, tls_client,
 };
 
 use crate::support::start;
@@ -57,7 +57,7 @@ fn configured(
 ) -> Stand {
     let (key, folder) = (TokenKey::p256("one"), TempFolder::new("tokens"));
     let keys = jwk_set(&[&key]);
-    let issuer = HttpsFake::start(move |_| HttpReply::Body(200, keys.clone()));
+    let issuer = HttpsFake::start(move |_| WebReply::Answer(200, keys.clone()));
     std::fs::write(folder.file("ca.pem"), issuer.authority()).expect("written");
     let server = account(user, password);
     let config = NarrowsConfig::new()

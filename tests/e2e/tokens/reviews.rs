@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use narrows_testkit::{HttpReply, HttpsFake, NarrowsConfig, TempFolder, TokenKey, wait_until};
+use narrows_testkit::{HttpsFake, NarrowsConfig, TempFolder, TokenKey, WebReply, wait_until};
 
 use super::{Stand, account, attributes, claims, user_at};
 use crate::support::start;
@@ -11,9 +11,9 @@ use crate::support::start;
 const USERNAME: &str = "system:serviceaccount:shop:api";
 
 /// The answer to a review.
-fn reviewed(audience: &str) -> HttpReply {
+fn reviewed(audience: &str) -> WebReply {
     let user = format!(r#"{{"username":"{USERNAME}","uid":"1","groups":["system:serviceaccounts"]}}"#);
-    HttpReply::Body(
+    WebReply::Answer(
         201,
         format!(r#"{{"status":{{"authenticated":true,"user":{user},"audiences":["{audience}"]}}}}"#),
     )
@@ -76,14 +76,14 @@ fn who_is_not_accepted_is_refused_and_asked_about_again() {
     let other_user = r#"{"status":{"authenticated":true,"audiences":["narrows"],"user":{"username":"system:serviceaccount:other:api"}}}"#;
     let denied = r#"{"status":{"authenticated":false,"error":"token has been invalidated"}}"#;
     let answers = [
-        (HttpReply::Body(201, denied.to_owned()), 1045, "token has been invalidated"),
-        (HttpReply::Body(201, other_user.to_owned()), 1045, "a claim does not match"),
+        (WebReply::Answer(201, denied.to_owned()), 1045, "token has been invalidated"),
+        (WebReply::Answer(201, other_user.to_owned()), 1045, "a claim does not match"),
         (reviewed("another"), 1045, "is not for the audience"),
-        (HttpReply::Body(201, "{}".to_owned()), 1045, "it is not authenticated"),
-        (HttpReply::Body(403, String::new()), 9001, "system:auth-delegator"),
-        (HttpReply::Body(200, "<html>".to_owned()), 9001, "has sent no JSON"),
-        (HttpReply::Hang, 9001, "no answer within 4 s"),
-        (HttpReply::Endless, 9001, "more than 262144 bytes"),
+        (WebReply::Answer(201, "{}".to_owned()), 1045, "it is not authenticated"),
+        (WebReply::Answer(403, String::new()), 9001, "system:auth-delegator"),
+        (WebReply::Answer(200, "<html>".to_owned()), 9001, "has sent no JSON"),
+        (WebReply::Hang, 9001, "no answer within 4 s"),
+        (WebReply::Endless, 9001, "more than 262144 bytes"),
     ];
     for (index, (reply, code, why)) in answers.into_iter().enumerate() {
         stand.issuer.answer(move |_| reply.clone());
@@ -104,7 +104,7 @@ fn an_api_server_that_hangs_has_few_questions_and_holds_nobody_else_up() {
     let (count, peak) = (Arc::clone(&now), Arc::clone(&most));
     stand.issuer.answer(move |_| {
         peak.fetch_max(count.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-        HttpReply::Hang
+        WebReply::Hang
     });
     std::thread::scope(|scope| {
         for number in 0..40 {

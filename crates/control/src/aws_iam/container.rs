@@ -21,18 +21,17 @@ pub(super) fn address(environment: &Environment) -> Option<Result<WebAddress, St
     }
     let text = environment(FULL)?;
     let Some(address) = WebAddress::parse(&text) else { return Some(Err(format!("{FULL} is no address"))) };
-    let is_near = address.host == "localhost" || address.host.parse().is_ok_and(is_near);
-    if !address.is_encrypted && !is_near {
+    if !address.is_encrypted && !address.is_here() && !is_of_aws(&address) {
         let why = "without https it must be this machine, or the service of ECS or EKS";
         return Some(Err(format!("{FULL} is {text}: {why}")));
     }
     Some(Ok(address))
 }
 
-/// Whether nobody can listen between here and an address: this machine, and those of the services of ECS and EKS.
-fn is_near(address: IpAddr) -> bool {
-    let of_aws = [ECS, "169.254.170.23", "fd00:ec2::23"];
-    address.is_loopback() || of_aws.iter().any(|known| known.parse() == Ok(address))
+/// Whether it is the service of ECS or EKS, which is on the same machine.
+fn is_of_aws(address: &WebAddress) -> bool {
+    let Ok(address) = address.host.parse::<IpAddr>() else { return false };
+    [ECS, "169.254.170.23", "fd00:ec2::23"].iter().any(|known| known.parse() == Ok(address))
 }
 
 /// The address of the service of ECS.

@@ -86,7 +86,20 @@ impl MakesTokens for AwsIam {
 
 #[cfg(test)]
 mod of_test {
+    use zeroize::Zeroizing;
+
+    use super::credentials::AwsCredentials;
     use super::surroundings::Environment;
+
+    /// Keys without an end.
+    pub fn credentials(id: &str, secret: &str, session: Option<&str>) -> AwsCredentials {
+        AwsCredentials {
+            access_key_id: id.to_owned(),
+            secret_access_key: Zeroizing::new(secret.to_owned()),
+            session_token: session.map(|token| Zeroizing::new(token.to_owned())),
+            expires: None,
+        }
+    }
 
     /// An environment with these variables alone.
     pub fn environment(variables: &[(&str, &str)]) -> Environment {

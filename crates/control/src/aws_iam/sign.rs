@@ -113,15 +113,7 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn credentials(id: &str, secret: &str, session: Option<&str>) -> AwsCredentials {
-        AwsCredentials {
-            access_key_id: id.to_owned(),
-            secret_access_key: Zeroizing::new(secret.to_owned()),
-            session_token: session.map(|token| Zeroizing::new(token.to_owned())),
-            expires: None,
-        }
-    }
+    use crate::aws_iam::of_test::credentials;
 
     /// The requests of AWS's signing test suite that have no header but the host and no path to be normalized, with the signatures of
     /// its files `query-signature.txt`.

@@ -1,7 +1,6 @@
 //! What the sources of keys have in common: the environment, small files, and the limits of requests.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tokio_rustls::TlsConnector;
@@ -37,10 +36,7 @@ pub(super) fn https(address: &WebAddress, environment: &Environment) -> Result<O
         return Ok(None);
     }
     let named = environment("AWS_CA_BUNDLE");
-    let path = named.map(PathBuf::from).or_else(|| authorities::of_system().map(PathBuf::from));
-    let path = path.ok_or("there is no file of the system's authorities; AWS_CA_BUNDLE can name one")?;
-    let config = authorities::trusting(&path)?.with_no_client_auth();
-    Ok(Some(TlsConnector::from(Arc::new(config))))
+    authorities::connector(named.as_deref().map(Path::new), "AWS_CA_BUNDLE").map(Some)
 }
 
 /// Whether an answer is one.

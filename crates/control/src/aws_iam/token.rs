@@ -77,15 +77,7 @@ fn region_behind(host: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn credentials(id: &str, secret: &str, session: Option<&str>) -> AwsCredentials {
-        AwsCredentials {
-            access_key_id: id.to_owned(),
-            secret_access_key: Zeroizing::new(secret.to_owned()),
-            session_token: session.map(|token| Zeroizing::new(token.to_owned())),
-            expires: None,
-        }
-    }
+    use crate::aws_iam::of_test::credentials;
 
     const HOST: &str = "prod-instance.us-east-1.rds.amazonaws.com";
 

@@ -1,8 +1,6 @@
 //! Keys of a role that is taken on with a token of somebody else, such as the service account of a pod (IRSA): STS exchanges
 //! it.
 
-use std::net::IpAddr;
-
 use hyper::Method;
 use hyper::body::Bytes;
 
@@ -51,8 +49,7 @@ impl WebIdentity {
         };
         let text = environment(ENDPOINT).unwrap_or(usual);
         let endpoint = WebAddress::parse(&text).ok_or_else(|| format!("{ENDPOINT} is no address"))?;
-        let is_here = endpoint.host.parse().is_ok_and(|address: IpAddr| address.is_loopback());
-        if !endpoint.is_encrypted && !is_here && endpoint.host != "localhost" {
+        if !endpoint.is_encrypted && !endpoint.is_here() {
             return Err(format!("{ENDPOINT} is {text}: without https it must be this machine"));
         }
         let session = session.unwrap_or_else(|| "narrows".to_owned());

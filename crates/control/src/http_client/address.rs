@@ -1,6 +1,7 @@
 //! The address of an HTTP server, as settings have it.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use hyper::Uri;
 
@@ -49,6 +50,13 @@ impl WebAddress {
             authority: authority.as_str().to_owned(),
             path: uri.path().trim_end_matches('/').to_owned(),
         })
+    }
+}
+
+impl WebAddress {
+    /// Whether it is on this machine, so that nobody can listen in between.
+    pub fn is_here(&self) -> bool {
+        self.host == "localhost" || self.host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
     }
 }
 

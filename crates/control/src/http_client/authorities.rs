@@ -8,6 +8,7 @@ use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
+use tokio_rustls::TlsConnector;
 
 /// What connects with TLS to servers whose certificates an authority in the file `path` has signed; the caller says which
 /// certificate of its own it shows.
@@ -23,9 +24,16 @@ pub fn trusting(path: &Path) -> Result<ConfigBuilder<ClientConfig, WantsClientCe
     Ok(config)
 }
 
-/// The file with the authorities that the system trusts; `None`: there is none where systems have it.
-pub fn of_system() -> Option<&'static Path> {
-    SYSTEM.iter().map(Path::new).find(|path| path.exists())
+/// What connects with TLS to servers whose certificates an authority in the file `named` has signed, or one that the system trusts.
+///
+/// # Errors
+/// If there are no authorities, as a text that says that `setting` can name them.
+pub fn connector(named: Option<&Path>, setting: &str) -> Result<TlsConnector, String> {
+    let of_system = || SYSTEM.iter().map(Path::new).find(|path| path.exists());
+    let path = named.or_else(of_system);
+    let missing = || format!("there is no file of the system's authorities; {setting} can name one");
+    let config = trusting(path.ok_or_else(missing)?)?.with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
 }
 
 /// Where systems have their authorities: Debian and Alpine, Red Hat, SUSE.

@@ -7,7 +7,6 @@ mod kept;
 mod request;
 mod review;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use narrows_proxy::rt::{self, MailboxReceiver, MailboxSender};
@@ -108,7 +107,7 @@ pub fn fault(row: &TokenIssuerRow) -> Option<String> {
         None => {
             Some(format!("{address:?} is no address: expected https://host or https://host:port, and a path"))
         }
-        Some(address) if !address.is_encrypted && !is_loopback(&address.host) => {
+        Some(address) if !address.is_encrypted && !address.is_here() => {
             Some(format!("{address} is not encrypted: anyone on the way could replace the keys"))
         }
         Some(_) => None,
@@ -124,8 +123,4 @@ pub fn doubt(row: &TokenIssuerRow) -> Option<String> {
             row.name
         )
     })
-}
-
-fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
 }

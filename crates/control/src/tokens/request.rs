@@ -1,12 +1,10 @@
 //! One request to an issuer or to an API server, with limits on its time and on its answer.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Method;
 use hyper::body::Bytes;
-use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
 use crate::http_client::address::WebAddress;
@@ -40,7 +38,7 @@ pub(super) async fn exchange(
 }
 
 async fn ask(address: &WebAddress, ca: Option<&Path>, body: Body, most: usize) -> Result<WebAnswer, String> {
-    let tls = address.is_encrypted.then(|| connector(ca)).transpose()?;
+    let tls = address.is_encrypted.then(|| authorities::connector(ca, "`ca`")).transpose()?;
     let path = if address.path.is_empty() { "/" } else { &address.path };
     let (method, body, bearer) = match body {
         Body::None => (Method::GET, Bytes::new(), None),
@@ -54,12 +52,4 @@ async fn ask(address: &WebAddress, ca: Option<&Path>, body: Body, most: usize) -
         headers.extend([("content-type", "application/json"), ("authorization", bearer.as_str())]);
     }
     WebQuestion { method, address, path, headers: &headers, body }.ask(tls.as_ref(), TIME_LIMIT, most).await
-}
-
-fn connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
-    let system = authorities::of_system();
-    let path = ca.or(system);
-    let path = path.ok_or("there is no file of the system's authorities; `ca` can name one")?;
-    let config = authorities::trusting(path)?.with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
 }

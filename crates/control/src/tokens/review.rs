@@ -18,8 +18,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use zeroize::Zeroizing;
 
-use super::fetch::content;
 use super::request::{Body, exchange};
+use crate::files::read_small;
 
 /// What was asked, and what is known.
 pub(super) struct Reviews {
@@ -141,7 +141,8 @@ async fn review(settings: &IssuerSettings, token: &Password) -> ReviewAnswer {
     let address = format!("{}/apis/authentication.k8s.io/v1/tokenreviews", api_server(settings)?);
     let in_pod = |name: &str| Path::new(IN_POD).join(name);
     let token_file = settings.token_file.clone().unwrap_or_else(|| in_pod("token"));
-    let own = content(&token_file, LONGEST_OWN_TOKEN)
+    let own = read_small(&token_file, LONGEST_OWN_TOKEN)
+        .map_err(|what| format!("it {what}"))
         .map(Zeroizing::new)
         .and_then(|bytes| String::from_utf8(bytes.to_vec()).map_err(|_| "it is no text".to_owned()))
         .map_err(|why| format!("{}: {why}", token_file.display()))?;

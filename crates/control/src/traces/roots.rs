@@ -1,8 +1,7 @@
 //! The authorities that a collector's certificate must be signed by: those of a file that the environment names, or of the
 //! system.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use tokio_rustls::TlsConnector;
 
@@ -15,24 +14,14 @@ use crate::http_client::authorities;
 /// If there are no authorities, as a text.
 pub fn connector() -> Result<TlsConnector, String> {
     let named = environment::first(&["OTEL_EXPORTER_OTLP_CERTIFICATE", "SSL_CERT_FILE"]);
-    let path = if named.is_empty() {
-        authorities::of_system().map(PathBuf::from).ok_or_else(|| {
-            "there is no file of the system's authorities; OTEL_EXPORTER_OTLP_CERTIFICATE can name one"
-                .to_owned()
-        })?
-    } else {
-        PathBuf::from(named)
-    };
-    connector_with(&path)
-}
-
-fn connector_with(path: &Path) -> Result<TlsConnector, String> {
-    let config = authorities::trusting(path)?.with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
+    let named = (!named.is_empty()).then_some(Path::new(&named));
+    authorities::connector(named, "OTEL_EXPORTER_OTLP_CERTIFICATE")
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use http_body_util::Full;
     use hyper::Request;
     use hyper::body::Bytes;
@@ -77,7 +66,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("authorities.pem");
         std::fs::write(&path, authorities).expect("written");
-        let tls = connector_with(&path)?;
+        let tls = authorities::connector(Some(&path), "")?;
         let endpoint = Endpoint::parse(&format!("https://{host}:{port}")).expect("an address");
         let mut connection =
             Connection::open(&endpoint.0, Some(&tls)).await.map_err(|error| error.to_string())?;
