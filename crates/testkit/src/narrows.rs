@@ -450,12 +450,16 @@ impl Drop for Narrows {
         if std::thread::panicking() {
             let log = self.log();
             let lines: Vec<&str> = log.lines().collect();
-            let warnings: Vec<&str> =
-                lines.iter().copied().filter(|line| line.contains(" WARN ")).take(30).collect();
+            let first = |what: &str| {
+                let found: Vec<&str> =
+                    lines.iter().copied().filter(|line| line.contains(what)).take(30).collect();
+                found.join("\n")
+            };
             eprintln!(
-                "the log of narrows ends with:\n{}\nand its first warnings are:\n{}",
+                "the log of narrows ends with:\n{}\nits first warnings are:\n{}\nand its first lost servers:\n{}",
                 lines[lines.len().saturating_sub(30)..].join("\n"),
-                warnings.join("\n")
+                first(" WARN "),
+                first("Lost connection to MySQL server")
             );
             return;
         }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use narrows_proxy::rt::{self, Instant, JoinHandle, MailboxReceiver, MailboxSender, oneshot};
-use narrows_proxy::tokens::{Issuer, IssuerQuestion, KeySource, SharedIssuers};
+use narrows_proxy::rt::{self, Instant, JoinHandle, MailboxReceiver, MailboxSender};
+use narrows_proxy::tokens::{Issuer, IssuerQuestion, KeySource, KeysQuestion, SharedIssuers};
 
 use super::fetch;
 use super::review::Reviews;
@@ -22,7 +22,7 @@ pub(super) struct KeptIssuers {
 
 struct KeptIssuer {
     issuer: Arc<Issuer>,
-    asked: MailboxSender<oneshot::Sender<()>>,
+    asked: MailboxSender<KeysQuestion>,
     task: JoinHandle<()>,
 }
 
@@ -45,13 +45,13 @@ impl KeptIssuers {
     /// Answers a question of a login, at once or later.
     pub(super) fn answer(&mut self, question: IssuerQuestion) {
         match question {
-            IssuerQuestion::Keys(issuer, answer) => {
+            IssuerQuestion::Keys(issuer, question) => {
                 // A login may be earlier than the order.
                 let name = issuer.settings.name.to_string();
                 self.keep(&name, &issuer);
                 if let Some(kept) = self.by_name.get(&name) {
                     // Without its task, the question is dropped, and so the login does not wait.
-                    let _ = kept.asked.send(answer);
+                    let _ = kept.asked.send(question);
                 }
             }
             IssuerQuestion::Review(issuer, token, expires, answer) => {
@@ -71,28 +71,24 @@ impl KeptIssuers {
 }
 
 /// Fetches the keys of an issuer, now and again.
-async fn keep(issuer: Arc<Issuer>, mut questions: MailboxReceiver<oneshot::Sender<()>>) {
-    let mut waiting: Vec<oneshot::Sender<()>> = Vec::new();
+async fn keep(issuer: Arc<Issuer>, mut questions: MailboxReceiver<KeysQuestion>) {
+    let mut waiting: Vec<KeysQuestion> = Vec::new();
     let (mut failures, teller) = (0, Teller::default());
     loop {
         let (began, mark) = (Instant::now(), mark_of(&issuer));
-        let had_keys = !issuer.has_no_keys();
         let result = fetch::keys(&issuer.settings).await;
         failures = if result.is_ok() { 0 } else { failures + 1 };
         teller.tell(&issuer, result);
-        // Who has come during the fetch may have a newer key than what was sent; without any keys there is none yet.
-        while !had_keys && let Ok(question) = questions.try_recv() {
-            waiting.push(question);
-        }
-        for answer in waiting.drain(..) {
-            // A login that has ended waits no more.
-            let _ = answer.send(());
+        for question in waiting.drain(..) {
+            answer(question);
         }
         let mut due = began + pause(issuer.settings.refresh, failures);
         while Instant::now() < due && mark == mark_of(&issuer) {
             let look = due.min(Instant::now() + LOOK);
             rt::select! {
                 question = questions.recv() => match question {
+                    Some(question) if question.found_none && issuer.keys().is_some() => answer(question),
+                    // Others may have a newer key than the last fetch has brought.
                     Some(question) => {
                         waiting.push(question);
                         due = due.min(began + SHORTEST_PAUSE);
@@ -103,6 +99,11 @@ async fn keep(issuer: Arc<Issuer>, mut questions: MailboxReceiver<oneshot::Sende
             }
         }
     }
+}
+
+fn answer(question: KeysQuestion) {
+    // A login that has ended waits no more.
+    let _ = question.answer.send(());
 }
 
 /// How long after the beginning of a fetch the next one begins: not at the same time as that of all others that know the issuer,
@@ -131,10 +132,10 @@ struct Teller {
 
 impl Teller {
     fn tell(&self, issuer: &Issuer, result: Result<narrows_proxy::tokens::KeySet, String>) {
-        let is_first = issuer.has_no_keys();
+        let is_first = issuer.keys().is_none();
         let error = result.as_ref().err().cloned();
         let is_news = issuer.fetched(result);
-        let (name, keys) = (&*issuer.settings.name, issuer.keys().len());
+        let (name, keys) = (&*issuer.settings.name, issuer.keys().map_or(0, |keys| keys.len()));
         match error {
             None if is_news || is_first => {
                 tracing::info!(issuer = name, keys, "the keys of an issuer are here")

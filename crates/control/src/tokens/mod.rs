@@ -6,6 +6,8 @@ mod fetch;
 mod kept;
 mod request;
 mod review;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

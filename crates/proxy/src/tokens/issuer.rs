@@ -30,7 +30,8 @@ pub struct Issuer {
 /// What is known of an issuer.
 #[derive(Debug, Default)]
 struct Known {
-    keys: Arc<KeySet>,
+    /// `None`: they were never fetched with success.
+    keys: Option<Arc<KeySet>>,
     last_fetch: u64,
     last_success: u64,
     fetches: u64,
@@ -40,9 +41,17 @@ struct Known {
 /// What a login asks. A login asks one question and waits for its answer, so there are no more than logins.
 pub enum IssuerQuestion {
     /// Fetch the keys again, unless that was done a moment ago.
-    Keys(Arc<Issuer>, oneshot::Sender<()>),
+    Keys(Arc<Issuer>, KeysQuestion),
     /// Ask the API server whether a token is valid. It is until the time, in seconds since 1970.
     Review(Arc<Issuer>, Password, u64, oneshot::Sender<ReviewAnswer>),
+}
+
+/// A login whose token has a key that is not among those it found.
+pub struct KeysQuestion {
+    /// It found none at all, since none were fetched yet: the first ones are an answer, even if they came before the question.
+    pub found_none: bool,
+    /// Takes the answer: look again.
+    pub answer: oneshot::Sender<()>,
 }
 
 /// What an API server says of a token: its claims, or why it is not valid.
@@ -82,14 +91,9 @@ impl Issuer {
         Issuer { settings, known, accepted, refused, questions }
     }
 
-    /// Its keys.
-    pub fn keys(&self) -> Arc<KeySet> {
-        Arc::clone(&self.known.read().unwrap_or_else(PoisonError::into_inner).keys)
-    }
-
-    /// Whether its keys were never fetched with success.
-    pub fn has_no_keys(&self) -> bool {
-        self.known.read().unwrap_or_else(PoisonError::into_inner).last_success == 0
+    /// Its keys; `None`: they were never fetched with success.
+    pub fn keys(&self) -> Option<Arc<KeySet>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).keys.clone()
     }
 
     /// Why the last fetch failed, if it has.
@@ -106,7 +110,7 @@ impl Issuer {
         let before = known.error.take();
         match result {
             Ok(keys) => {
-                known.keys = Arc::new(keys);
+                known.keys = Some(Arc::new(keys));
                 known.last_success = known.last_fetch;
                 before.is_some()
             }
@@ -118,10 +122,15 @@ impl Issuer {
         }
     }
 
-    /// Makes the keys be fetched, and waits for that.
-    pub(super) async fn have_newer_keys(self: &Arc<Self>, limit: Duration) -> Result<(), String> {
+    /// Makes the keys be fetched, and waits for that. `found_none`: there were none yet.
+    pub(super) async fn have_newer_keys(
+        self: &Arc<Self>,
+        found_none: bool,
+        limit: Duration,
+    ) -> Result<(), String> {
         let (answer, answered) = oneshot::channel();
-        let asked = self.questions.send(IssuerQuestion::Keys(Arc::clone(self), answer));
+        let question = KeysQuestion { found_none, answer };
+        let asked = self.questions.send(IssuerQuestion::Keys(Arc::clone(self), question));
         asked.map_err(|_| "nothing fetches keys any more".to_owned())?;
         match timeout(limit, answered).await {
             Ok(_) => Ok(()),
@@ -156,8 +165,8 @@ impl Issuer {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         IssuerFigures {
             name: self.settings.name.to_string(),
-            keys: known.keys.len(),
-            left_out: known.keys.left_out,
+            keys: known.keys.as_ref().map_or(0, |keys| keys.len()),
+            left_out: known.keys.as_ref().map_or(0, |keys| keys.left_out),
             fetches: known.fetches,
             last_fetch: known.last_fetch,
             last_success: known.last_success,

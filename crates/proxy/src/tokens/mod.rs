@@ -16,7 +16,7 @@ mod tests;
 mod verify;
 
 pub use demand::{TokenDemand, TokenDemands};
-pub use issuer::{Issuer, IssuerFigures, IssuerQuestion, Issuers, ReviewAnswer, SharedIssuers};
+pub use issuer::{Issuer, IssuerFigures, IssuerQuestion, Issuers, KeysQuestion, ReviewAnswer, SharedIssuers};
 pub use keys::KeySet;
 pub use refusal::{Excerpt, TokenRefusal};
 pub use settings::{ISSUER_KEYS, IssuerSettings, KeySource};

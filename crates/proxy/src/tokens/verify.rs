@@ -81,22 +81,23 @@ async fn check_signature(issuer: &Arc<Issuer>, jws: &Jws<'_>, limit: Duration) -
     if !settings.algorithms.contains(&jws.algorithm) {
         return Err(TokenRefusal::algorithm(&format!("{:?}", jws.algorithm)));
     }
-    let mut check = issuer.keys().check(jws);
-    if check == SignatureCheck::UnknownKey {
-        let fetched = issuer.have_newer_keys(limit).await;
-        check = issuer.keys().check(jws);
-        if check == SignatureCheck::UnknownKey && issuer.has_no_keys() {
-            let known = issuer.error().map(|why| why.to_string());
-            let why = known.or(fetched.err()).unwrap_or_else(|| "it has sent no keys".to_owned());
-            return Err(TokenRefusal::Unreachable { issuer: name(), why });
-        }
+    let look = || issuer.keys().map(|keys| keys.check(jws));
+    let (mut checked, mut fetched) = (look(), Ok(()));
+    if matches!(checked, None | Some(SignatureCheck::UnknownKey)) {
+        fetched = issuer.have_newer_keys(checked.is_none(), limit).await;
+        checked = look();
     }
-    match check {
-        SignatureCheck::Right => Ok(()),
-        SignatureCheck::Wrong => Err(TokenRefusal::Signature(name())),
-        SignatureCheck::UnknownKey => {
+    match checked {
+        Some(SignatureCheck::Right) => Ok(()),
+        Some(SignatureCheck::Wrong) => Err(TokenRefusal::Signature(name())),
+        Some(SignatureCheck::UnknownKey) => {
             let kid = Excerpt::of(jws.kid.as_deref().unwrap_or("(none)"));
             Err(TokenRefusal::UnknownKey { issuer: name(), kid })
+        }
+        None => {
+            let known = issuer.error().map(|why| why.to_string());
+            let why = known.or(fetched.err()).unwrap_or_else(|| "it has sent no keys".to_owned());
+            Err(TokenRefusal::Unreachable { issuer: name(), why })
         }
     }
 }

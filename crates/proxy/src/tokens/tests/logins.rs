@@ -180,10 +180,10 @@ fn answer(
     let count = Rc::new(Cell::new(0));
     let (issuer, counted) = (Arc::clone(&issuers["idp"]), Rc::clone(&count));
     spawn_local(async move {
-        while let Some(IssuerQuestion::Keys(_, answer)) = asked.recv().await {
+        while let Some(IssuerQuestion::Keys(_, question)) = asked.recv().await {
             counted.set(counted.get() + 1);
             issuer.fetched(keys.clone());
-            let _ = answer.send(());
+            let _ = question.answer.send(());
         }
     });
     count
