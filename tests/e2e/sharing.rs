@@ -200,6 +200,18 @@ fn a_servers_character_set_undoes_its_collation() {
         one.query("SET character_set_server = latin1, collation_server = latin1_german1_ci");
         other.query("SELECT 1");
         assert_eq!(cell(one, "SELECT @@collation_server").as_deref(), Some("latin1_german1_ci"));
+        one.query("SET collation_server = latin1_german1_ci, character_set_server = latin1");
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT @@collation_server").as_deref(), Some("latin1_swedish_ci"));
+    });
+}
+
+#[test]
+fn a_character_set_and_a_collation_in_one_set_have_an_order() {
+    on_one_connection(|one, other| {
+        one.query("SET character_set_server = latin1, collation_server = latin1_german1_ci");
+        other.query("SELECT 1");
+        assert_eq!(cell(one, "SELECT @@collation_server").as_deref(), Some("latin1_german1_ci"));
     });
 }
 

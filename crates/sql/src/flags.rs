@@ -98,6 +98,8 @@ flags! {
     FROM = 35;
     /// `OFFSET`, or a `LIMIT` and a comma after it.
     OFFSET = 36;
+    /// `LAST_INSERT_ID(`, which sets the value if it has an argument.
+    LAST_INSERT_ID_CALL = 37;
 }
 
 impl Flags {

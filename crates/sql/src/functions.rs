@@ -65,7 +65,7 @@ const fn place(table: &mut [Slot; 1024], name: &'static str, flags: Flags) {
 
 /// Functions that read or change the state of one connection or one server.
 const STATEFUL: [(&str, Flags); 8] = [
-    ("LAST_INSERT_ID", Flags::LAST_INSERT_ID),
+    ("LAST_INSERT_ID", Flags::LAST_INSERT_ID.union(Flags::LAST_INSERT_ID_CALL)),
     ("FOUND_ROWS", Flags::FOUND_ROWS),
     ("ROW_COUNT", Flags::ROW_COUNT),
     ("GET_LOCK", Flags::GET_LOCK),

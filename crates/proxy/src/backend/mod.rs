@@ -153,7 +153,7 @@ pub enum InsertIdBefore {
     Own,
     /// This.
     Is(u64),
-    /// That of a client that has disconnected since.
+    /// That of another client, which has disconnected since or does not need the connection's.
     Unknown,
 }
 

@@ -66,13 +66,8 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
             Assignment::User { value: Value::Text(_), .. } if changes_charsets => {
                 Some(PinReason::USER_VARIABLE)
             }
-            Assignment::System { scope: Scope::Session, name, value: Value::Default }
-                if later.iter().any(|later| sets(later, name)) =>
-            {
-                None
-            }
             Assignment::System { scope: Scope::Session, name, value } => {
-                self.read_system_variable(name, value)
+                self.read_system_variable(name, value, later)
             }
             Assignment::System { .. } | Assignment::Statement { .. } => None,
             Assignment::User { name, value } => self.read_user_variable(name, value),
@@ -98,7 +93,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         }
     }
 
-    fn read_system_variable(&mut self, name: &str, value: &Value) -> Option<PinReason> {
+    fn read_system_variable(&mut self, name: &str, value: &Value, later: &[Assignment]) -> Option<PinReason> {
         let reported = self.report.reported;
         if name == "last_insert_id" || name == "identity" {
             let Value::Number(number) = value else { return Some(PinReason::UNKNOWN_SET) };
@@ -118,6 +113,10 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         {
             // `SET @@transaction_isolation = ..` without a scope is for one transaction, and not reported.
             return Some(PinReason::NEXT_TRANSACTION);
+        }
+        // MariaDB reports a variable with two names by the one that its session set first.
+        if later.iter().any(|later| sets(later, name)) {
+            return None;
         }
         if *value == Value::Default {
             return self.read_default(name);

@@ -8,7 +8,9 @@ use super::super::job::Job;
 use super::super::{End, Session};
 use super::conditions::{Condition, condition, is_error};
 use super::{FoundRows, Information, Last, Left, Place, asks_about_last, may_set_an_id};
-use crate::backend::{Backend, BackendError, Collected, FOREIGN_INSERT_ID, InsertIdBefore, Kinds, ResultSet};
+use crate::backend::{
+    Backend, BackendError, Collected, FOREIGN_INSERT_ID, InsertIdBefore, Kinds, ResultSet, Uncollected,
+};
 use crate::reply;
 use crate::snapshot::HostgroupId;
 use crate::state::quoted;
@@ -42,8 +44,14 @@ impl Session {
         let place = Place::of(backend);
         let keeps_warnings =
             !self.data.information.conditions.are_here() || self.handles_warnings(place.hostgroup);
-        if let Some(uncollected) = self.data.information.leave(place, keeps_warnings) {
-            backend.login.uncollected = Some(uncollected);
+        let uncollected = self.data.information.leave(place, keeps_warnings);
+        let keeps_id = uncollected.as_ref().is_some_and(Uncollected::has_insert_id);
+        if !keeps_id && backend.login.insert_id_before == InsertIdBefore::Own {
+            // The session knows its value without the connection, and the next one must not take it for its own.
+            backend.login.insert_id_before = InsertIdBefore::Unknown;
+        }
+        if uncollected.is_some() {
+            backend.login.uncollected = uncollected;
         }
     }
 

@@ -175,8 +175,8 @@ impl Information {
             // `INSERT .. RETURNING` answers with rows, and the packet that ends them has no id.
             None => matches!(statement.kind, Kind::Insert | Kind::Replace) && outcome.affected_rows.is_none(),
         };
-        // A statement that asks for it may have set it: `LAST_INSERT_ID(5)`.
-        if may_be_set || statement.flags.intersects(Flags::LAST_INSERT_ID) {
+        // `LAST_INSERT_ID(5)` sets it; `@@identity` and `SHOW VARIABLES` only read it.
+        if may_be_set || statement.flags.intersects(Flags::LAST_INSERT_ID_CALL) {
             self.insert_id.may_be_here();
         }
         self.row_count = match (outcome.error, outcome.affected_rows) {

@@ -125,6 +125,18 @@ fn an_answer_that_is_lost_is_the_id_that_was_named_last() {
 }
 
 #[test]
+fn reading_an_id_ties_later_statements_to_no_connection() {
+    for text in ["SHOW VARIABLES", "SELECT @@identity", "SELECT @@last_insert_id"] {
+        let mut information = after(&[(text, rows(1))]);
+        information.leave(place(1), true);
+        assert_eq!(wanted(&information, "SHOW VARIABLES"), None, "{text}");
+    }
+    let mut information = after(&[("SELECT LAST_INSERT_ID(5)", rows(1))]);
+    information.leave(place(1), true);
+    assert_eq!(wanted(&information, "SHOW VARIABLES"), Some(place(1)));
+}
+
+#[test]
 fn a_client_that_inserts_and_never_asks_does_not_grow() {
     let mut information = Information::default();
     for number in 1..100 {
