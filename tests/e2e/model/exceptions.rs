@@ -90,7 +90,7 @@ const EXCEPTIONS: &[Exception] = &[
     Exception { name: "report of a transaction that an error has ended", mask: transaction_behind_error },
     // MySQL adds the error to the existing conditions, and counts both; the statement before may have run on another
     // connection.
-    Exception { name: "other conditions after a COM_INIT_DB that failed", mask: conditions },
+    Exception { name: OTHER_CONDITIONS, mask: conditions },
     // MariaDB keeps them across statements without a table; a text that cannot be parsed with certainty may have one.
     Exception {
         name: "conditions from before a text that cannot be parsed with certainty",
@@ -128,6 +128,8 @@ const EXCEPTIONS: &[Exception] = &[
         mask: text_of_number,
     },
 ];
+
+const OTHER_CONDITIONS: &str = "other conditions after a COM_INIT_DB that failed";
 
 impl Past {
     /// Records a step and its answer.
@@ -232,6 +234,12 @@ pub fn explain(
     let case = Case { text: &text, past, flavour };
     let (mut expected, mut actual) = (expected.to_vec(), actual.to_vec());
     let mut needed = Vec::new();
+    if asks_after_init_db(&case) {
+        // The conditions before it may be the same error.
+        expected.dedup();
+        actual.dedup();
+        needed.extend((expected == actual).then_some(OTHER_CONDITIONS));
+    }
     for exception in EXCEPTIONS {
         let mask = |lines: &[String]| -> Vec<String> {
             let masked =
@@ -329,11 +337,14 @@ fn counts_after_error(case: &Case<'_>, line: &str) -> Option<String> {
     Some(format!("{start} {}", rest.split_once(' ').map_or("", |(_, reports)| reports)))
 }
 
+fn asks_after_init_db(case: &Case<'_>) -> bool {
+    case.flavour == Flavour::MySql9 && case.past.init_db_failed && asks_conditions(case.text)
+}
+
 fn conditions(case: &Case<'_>, line: &str) -> Option<String> {
-    let asks = case.flavour == Flavour::MySql9 && case.past.init_db_failed && asks_conditions(case.text);
     // The error itself must be there, last.
     let is_of_others = line.starts_with("ROW ") && !line.starts_with("ROW | Error | 1049 | ");
-    if asks && is_of_others {
+    if asks_after_init_db(case) && is_of_others {
         return Some(String::new());
     }
     // The next one adds to them, and counts them when it succeeds.

@@ -161,6 +161,7 @@ fn config(server: &RealServer) -> NarrowsConfig {
         .server(0, server.port(), "max_connections=2")
         .variable("threads", "4")
         .variable("max_connections", "2000")
+        .variable("connect_timeout_client", "60000")
         .variable("connect_timeout_server", "10000")
         .variable("connect_timeout_server_max", "60000")
         .variable("default_query_timeout", "120000")
