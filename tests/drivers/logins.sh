@@ -1,7 +1,7 @@
 #!/bin/bash
 # logins.sh DRIVER
-# Logs in once for each line of input, TRANSPORT, ADDRESS, PLUGIN, USER and PASSWORD separated by tabs, and
-# prints a line for each: `ok`, or the error message.
+# Logs in once for each line of input, TRANSPORT, ADDRESS, PLUGIN, USER, PASSWORD and perhaps OPTIONS, as the driver has
+# them, separated by tabs, and prints a line for each: `ok`, or the error message.
 set -euo pipefail
 [ $# = 1 ] || { sed -n '2,4s/^# //p' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -13,7 +13,12 @@ case $1 in
   node-mysql2)
     "$here/install.sh" node
     set -- env NODE_PATH="$target/node/node_modules" node "$here/node-mysql2/logins.js" ;;
-  connector-j) "$here/install.sh" java && set -- java -cp "$target/java/classes:$target/java/jars/*" Logins ;;
+  connector-j) scheme=mysql ;;
+  mariadb-java) scheme=mariadb ;;
   *) echo "logins.sh: unknown: $1" >&2 && exit 2 ;;
 esac
+if [ -n "${scheme:-}" ]; then
+  "$here/install.sh" java
+  set -- java -cp "$target/java/classes:$target/java/jars/*" Logins $scheme
+fi
 exec timeout --kill-after=5 300 "$@"

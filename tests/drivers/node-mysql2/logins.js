@@ -1,13 +1,13 @@
-// Logins with mysql2: a line of input each, TRANSPORT, ADDRESS, PLUGIN, USER and PASSWORD separated by tabs;
-// a line of output each, `ok` or the error message.
+// Logins with mysql2: a line of input each, TRANSPORT, ADDRESS, PLUGIN, USER, PASSWORD and perhaps OPTIONS in JSON separated
+// by tabs; a line of output each, `ok` or the error message.
 const mysql = require('mysql2/promise');
 const readline = require('readline');
 
-async function login(transport, address, plugin, user, password) {
+async function login(transport, address, plugin, user, password, more) {
   if (!['mysql_native_password', 'caching_sha2_password'].includes(plugin)) {
     return 'none: the driver answers for the plugin of the greeting';
   }
-  const options = { user, password, connectTimeout: 60000 };
+  const options = { user, password, connectTimeout: 60000, ...JSON.parse(more || '{}') };
   if (transport === 'unix') options.socketPath = address;
   else Object.assign(options, { host: '127.0.0.1', port: Number(address) });
   if (transport === 'tls') options.ssl = { rejectUnauthorized: false };

@@ -1,9 +1,10 @@
-//! Real clients with tokens: the command lines of MySQL 9 and MariaDB, PyMySQL.
+//! Real clients with tokens: the command lines of MySQL 9 and MariaDB, and drivers.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::Stand;
+use super::{Stand, configured};
+use crate::auth::matrix::script;
 
 fn output(mut command: Command, token: &str) -> String {
     command.env("MYSQL_PWD", token).stdin(Stdio::null());
@@ -72,4 +73,79 @@ fn pymysql_sends_tokens() {
     command.args(["-c", script, &stand.narrows.port().to_string()]);
     command.arg(stand.narrows.folder().join("proxysql-ca.pem"));
     assert_eq!(output(command, &stand.good("tok_python")), "tok_python@%");
+}
+
+/// A driver, its name in the documents, and the options that it needs besides those for TLS if Narrows greets it with
+/// `mysql_native_password`. Without them it says `without`. After a greeting with `caching_sha2_password`, none needs an option.
+struct Driver {
+    script: &'static str,
+    name: &'static str,
+    options: &'static str,
+    without: &'static str,
+}
+
+const DRIVERS: &[Driver] = &[
+    Driver { script: "connector-j", name: "Connector/J", options: "", without: "" },
+    Driver { script: "mariadb-java", name: "MariaDB Connector/J", options: "", without: "" },
+    Driver {
+        script: "go-mysql",
+        name: "go-sql-driver",
+        options: "allowCleartextPasswords=true",
+        without: "please enable it by adding 'allowCleartextPasswords=1'",
+    },
+    Driver {
+        script: "node-mysql2",
+        name: "mysql2",
+        options: r#"{"enableCleartextPlugin": true}"#,
+        without: "set the `enableCleartextPlugin` option to `true`",
+    },
+    Driver { script: "pymysql", name: "PyMySQL", options: "", without: "" },
+];
+
+#[test]
+fn drivers_send_tokens_with_the_options_in_the_documents() {
+    if std::env::var_os("NARROWS_SKIP_DRIVERS").is_some() {
+        return;
+    }
+    let user = "tok_driver";
+    let greeting = |plugin: &str| {
+        configured((user, ""), "", "", |config| {
+            let config = config.variable("default_authentication_plugin", plugin);
+            // Connector/J chooses its first statements by the version. And drivers begin slowly when many tests run.
+            config.variable("server_version", "5.7.19").variable("connect_timeout_client", "60000")
+        })
+    };
+    let (native, sha2) = (greeting("mysql_native_password"), greeting("caching_sha2_password"));
+    let line = |stand: &Stand, transport: &str, options: &str| {
+        let (port, token) = (stand.narrows.port(), stand.good(user));
+        let options = if options.is_empty() { String::new() } else { format!("\t{options}") };
+        format!("{transport}\t{port}\tmysql_native_password\t{user}\t{token}{options}\n")
+    };
+    let documents = include_str!("../../../docs/tokens.md");
+    for driver in DRIVERS {
+        let input = [
+            line(&native, "tls", driver.options),
+            line(&sha2, "tls", ""),
+            line(&native, "tls", ""),
+            line(&native, "tcp", driver.options),
+            line(&sha2, "tcp", ""),
+        ];
+        let said = script(driver.script, &input.concat());
+        let [with, after_sha2, without, open, open_after_sha2] = said.as_slice() else {
+            panic!("{}: {said:?}", driver.name)
+        };
+        assert_eq!([with.as_str(), after_sha2], ["ok"; 2], "{}", driver.name);
+        match driver.options {
+            "" => assert_eq!(without, "ok", "{}", driver.name),
+            _ => assert!(without.contains(driver.without), "{}: {without}", driver.name),
+        }
+        for said in [open, open_after_sha2] {
+            assert!(said.contains("sent over TLS or a Unix socket only"), "{}: {said}", driver.name);
+        }
+        let options =
+            if driver.options.is_empty() { "–".to_owned() } else { format!("`{}`", driver.options) };
+        let row = format!("| {} | {options} |", driver.name);
+        assert!(documents.contains(&row), "docs/tokens.md has no {row}");
+    }
+    assert_eq!(native.figure("refused") + &sha2.figure("refused"), "00");
 }

@@ -1,5 +1,5 @@
-// Logins with go-sql-driver/mysql: a line of input each, TRANSPORT, ADDRESS, PLUGIN, USER and PASSWORD
-// separated by tabs; a line of output each, `ok` or the error message.
+// Logins with go-sql-driver/mysql: a line of input each, TRANSPORT, ADDRESS, PLUGIN, USER, PASSWORD and perhaps OPTIONS
+// of the DSN separated by tabs; a line of output each, `ok` or the error message.
 package main
 
 import (
@@ -16,11 +16,14 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-func login(transport, address, plugin, user, password string) string {
+func login(transport, address, plugin, user, password, options string) string {
 	if plugin != "mysql_native_password" && plugin != "caching_sha2_password" {
 		return "none: the driver answers for the plugin of the greeting"
 	}
-	config := mysql.NewConfig()
+	config, err := mysql.ParseDSN("/?" + options)
+	if err != nil {
+		return err.Error()
+	}
 	config.User, config.Passwd = user, password
 	config.Net, config.Addr = "tcp", "127.0.0.1:"+address
 	switch transport {
@@ -48,8 +51,8 @@ func main() {
 	_ = mysql.SetLogger(log.New(io.Discard, "", 0))
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
-		words := strings.Split(lines.Text(), "\t")
-		result := login(words[0], words[1], words[2], words[3], words[4])
+		words := append(strings.Split(lines.Text(), "\t"), "")
+		result := login(words[0], words[1], words[2], words[3], words[4], words[5])
 		fmt.Println(strings.Join(strings.Fields(result), " "))
 	}
 }
