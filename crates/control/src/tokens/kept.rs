@@ -54,9 +54,7 @@ impl KeptIssuers {
                     let _ = kept.asked.send(question);
                 }
             }
-            IssuerQuestion::Review(issuer, token, expires, answer) => {
-                Reviews::ask(&self.reviews, (issuer, token, expires), answer);
-            }
+            IssuerQuestion::Review(issuer, question) => Reviews::ask(&self.reviews, issuer, question),
         }
     }
 

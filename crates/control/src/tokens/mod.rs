@@ -2,12 +2,15 @@
 //!
 //! A thread of its own does it; it exists while there are issuers. `crates/proxy/src/tokens/` verifies the tokens of logins.
 
+mod api_server;
 mod fetch;
 mod kept;
+mod remembered;
 mod request;
 mod review;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::sync::Arc;
 

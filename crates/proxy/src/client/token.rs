@@ -28,6 +28,7 @@ impl ShownToken {
     ) -> bool {
         let limit = snapshot.variables.connect_timeout_client / 2;
         let name = claim.name();
+        let login = (&*name, token, claim.host.parse().ok());
         let of_account = match identity {
             Identity::Account(account, _) => account.login.tokens.as_ref(),
             Identity::AtServers(_) | Identity::Nobody => None,
@@ -35,10 +36,10 @@ impl ShownToken {
         let anybody =
             || TokenDemands { any: snapshot.issuers.keys().map(|name| any_of(name)).collect(), only: true };
         let outcome = match of_account {
-            Some(demands) => verify(&snapshot.issuers, demands, (&name, token), limit).await,
+            Some(demands) => verify(&snapshot.issuers, demands, login, limit).await,
             // It takes as long, and always fails.
             None => {
-                let verified = verify(&snapshot.issuers, &anybody(), (&name, token), limit).await;
+                let verified = verify(&snapshot.issuers, &anybody(), login, limit).await;
                 verified.and(Err(TokenRefusal::NoToken("there is no such account")))
             }
         };

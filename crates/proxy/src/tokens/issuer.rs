@@ -1,6 +1,7 @@
 //! The issuers in force, what is known of each, and how a login asks for more.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -9,6 +10,7 @@ use narrows_wire::auth::Password;
 use serde_json::{Map, Value};
 
 use super::keys::KeySet;
+use super::refusal::Excerpt;
 use super::settings::IssuerSettings;
 use crate::rt::{MailboxSender, oneshot, timeout};
 
@@ -42,8 +44,8 @@ struct Known {
 pub enum IssuerQuestion {
     /// Fetch the keys again, unless that was done a moment ago.
     Keys(Arc<Issuer>, KeysQuestion),
-    /// Ask the API server whether a token is valid. It is until the time, in seconds since 1970.
-    Review(Arc<Issuer>, Password, u64, oneshot::Sender<ReviewAnswer>),
+    /// Ask the API server whether a token is valid.
+    Review(Arc<Issuer>, ReviewQuestion),
 }
 
 /// A login whose token has a key that is not among those it found.
@@ -54,10 +56,22 @@ pub struct KeysQuestion {
     pub answer: oneshot::Sender<()>,
 }
 
+/// A login whose token an API server verifies.
+pub struct ReviewQuestion {
+    /// The token.
+    pub token: Password,
+    /// When it expires, in seconds since 1970, as it says itself.
+    pub expires: u64,
+    /// The address of the client; `None`: it is on this machine.
+    pub from: Option<IpAddr>,
+    /// Takes the answer.
+    pub answer: oneshot::Sender<ReviewAnswer>,
+}
+
 /// What an API server says of a token: its claims, or why it is not valid.
 ///
 /// The error is why the server cannot be asked.
-pub type ReviewAnswer = Result<Result<Map<String, Value>, String>, String>;
+pub type ReviewAnswer = Result<Result<Map<String, Value>, Excerpt>, String>;
 
 /// What operators see of an issuer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -141,13 +155,13 @@ impl Issuer {
     /// Asks the API server about a token.
     pub(super) async fn review(
         self: &Arc<Self>,
-        token: &Password,
+        (token, from): (&Password, Option<IpAddr>),
         expires: u64,
         limit: Duration,
     ) -> ReviewAnswer {
         let (answer, answered) = oneshot::channel();
-        let asked =
-            self.questions.send(IssuerQuestion::Review(Arc::clone(self), token.clone(), expires, answer));
+        let question = ReviewQuestion { token: token.clone(), expires, from, answer };
+        let asked = self.questions.send(IssuerQuestion::Review(Arc::clone(self), question));
         asked.map_err(|_| "nothing asks API servers any more".to_owned())?;
         let answered = timeout(limit, answered).await;
         answered

@@ -16,8 +16,10 @@ mod tests;
 mod verify;
 
 pub use demand::{TokenDemand, TokenDemands};
-pub use issuer::{Issuer, IssuerFigures, IssuerQuestion, Issuers, KeysQuestion, ReviewAnswer, SharedIssuers};
+pub use issuer::{
+    Issuer, IssuerFigures, IssuerQuestion, Issuers, KeysQuestion, ReviewAnswer, ReviewQuestion, SharedIssuers,
+};
 pub use keys::KeySet;
 pub use refusal::{Excerpt, TokenRefusal};
 pub use settings::{ISSUER_KEYS, IssuerSettings, KeySource};
-pub use verify::{GoodToken, verify};
+pub use verify::{GoodToken, LoginWithToken, verify};

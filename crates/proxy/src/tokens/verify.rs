@@ -1,5 +1,6 @@
 //! Verifies the token of a login.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,17 +22,20 @@ pub struct GoodToken {
     pub lasts: Option<Duration>,
 }
 
-/// Verifies the token of a login as the account `name`. It waits no longer than `limit` for its issuer.
+/// The login that a token is verified for: the name of its account, the token, and the address of the client, if it has one.
+pub type LoginWithToken<'a> = (&'a str, &'a Password, Option<IpAddr>);
+
+/// Verifies the token of a login. It waits no longer than `limit` for its issuer.
 ///
 /// # Errors
 /// Why the token is refused.
 pub async fn verify(
     issuers: &Issuers,
     demands: &TokenDemands,
-    (name, token): (&str, &Password),
+    login: LoginWithToken<'_>,
     limit: Duration,
 ) -> Result<GoodToken, TokenRefusal> {
-    let jws = Jws::parse(token.bytes())?;
+    let jws = Jws::parse(login.1.bytes())?;
     let of_issuer = |demand: &&TokenDemand| {
         issuers.get(&demand.issuer).is_some_and(|issuer| is_from(&jws.claims, &issuer.settings))
     };
@@ -40,7 +44,7 @@ pub async fn verify(
         let found = jws.claims.get("iss").unwrap_or(&Value::Null);
         return Err(TokenRefusal::Issuer(Excerpt::of(&found.to_string())));
     };
-    let result = verify_of(issuer, &fitting, (name, token), &jws, limit).await;
+    let result = verify_of(issuer, &fitting, login, &jws, limit).await;
     issuer.count(result.is_ok());
     result
 }
@@ -48,13 +52,13 @@ pub async fn verify(
 async fn verify_of(
     issuer: &Arc<Issuer>,
     demands: &[&TokenDemand],
-    (name, token): (&str, &Password),
+    (name, token, from): LoginWithToken<'_>,
     jws: &Jws<'_>,
     limit: Duration,
 ) -> Result<GoodToken, TokenRefusal> {
     let settings = &issuer.settings;
     let (claims, expires) = match settings.source {
-        KeySource::TokenReview(_) => reviewed(issuer, token, jws, limit).await?,
+        KeySource::TokenReview(_) => reviewed(issuer, (token, from), jws, limit).await?,
         _ => {
             check_signature(issuer, jws, limit).await?;
             check_audience(&jws.claims, settings)?;
@@ -105,16 +109,16 @@ async fn check_signature(issuer: &Arc<Issuer>, jws: &Jws<'_>, limit: Duration) -
 /// The claims of a token that an API server has verified, and until when it is valid.
 async fn reviewed(
     issuer: &Arc<Issuer>,
-    token: &Password,
+    shown: (&Password, Option<IpAddr>),
     jws: &Jws<'_>,
     limit: Duration,
 ) -> Result<(Map<String, Value>, u64), TokenRefusal> {
     let name = || Arc::clone(&issuer.settings.name);
     // Nobody is asked about a token that says itself that its time is over. To change that breaks the signature.
     let expires = check_times(&jws.claims, &issuer.settings, seconds_now())?;
-    let answer = issuer.review(token, expires, limit).await;
+    let answer = issuer.review(shown, expires, limit).await;
     let said = answer.map_err(|why| TokenRefusal::Unreachable { issuer: name(), why })?;
-    let said = said.map_err(|why| TokenRefusal::Review { issuer: name(), why: Excerpt::of(&why) })?;
+    let said = said.map_err(|why| TokenRefusal::Review { issuer: name(), why })?;
     let mut claims = jws.claims.clone();
     claims.extend(said);
     Ok((claims, expires))

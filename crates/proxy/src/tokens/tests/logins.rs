@@ -45,7 +45,7 @@ fn claims() -> Value {
 const LIMIT: Duration = Duration::from_secs(5);
 
 fn login(issuers: &Issuers, demands: &TokenDemands, token: &str) -> Result<GoodToken, TokenRefusal> {
-    block_on(verify(issuers, demands, ("app", &Password::new(token.as_bytes())), LIMIT)).unwrap()
+    block_on(verify(issuers, demands, ("app", &Password::new(token.as_bytes()), None), LIMIT)).unwrap()
 }
 
 #[test]
@@ -205,14 +205,14 @@ fn an_unknown_key_is_asked_for_and_a_known_one_is_not() {
         issuers["idp"].fetched(Ok(key_set(&[old.public("old")])));
         let count = answer(&issuers, asked, Ok(both));
         for _ in 0..1000 {
-            verify(&issuers, &app, ("app", &tokens[0]), LIMIT).await.unwrap();
+            verify(&issuers, &app, ("app", &tokens[0], None), LIMIT).await.unwrap();
         }
         assert_eq!(count.get(), 0);
         for _ in 0..1000 {
-            verify(&issuers, &app, ("app", &tokens[1]), LIMIT).await.unwrap();
+            verify(&issuers, &app, ("app", &tokens[1], None), LIMIT).await.unwrap();
         }
         assert_eq!(count.get(), 1, "the new key was asked for once");
-        let refusal = verify(&issuers, &app, ("app", &tokens[2]), LIMIT).await.unwrap_err();
+        let refusal = verify(&issuers, &app, ("app", &tokens[2], None), LIMIT).await.unwrap_err();
         assert_eq!(refusal.to_string(), r#"unknown key: the issuer 'idp' has no key with kid "newest""#);
         assert!(refusal.is_guess());
     })
@@ -227,21 +227,21 @@ fn an_issuer_that_says_nothing_is_no_fault_of_the_client() {
     for jwks in ["https://idp/jwks", "kubernetes:"] {
         let (issuers, asked) = issuers(&row(jwks, ""));
         let limit = Duration::from_millis(20);
-        let refusal = block_on(verify(&issuers, &app, ("app", &token), limit)).unwrap().unwrap_err();
+        let refusal = block_on(verify(&issuers, &app, ("app", &token, None), limit)).unwrap().unwrap_err();
         assert!(refusal.is_unavailable() && !refusal.is_guess(), "{refusal}");
         drop(asked);
-        let refusal = block_on(verify(&issuers, &app, ("app", &token), LIMIT)).unwrap().unwrap_err();
+        let refusal = block_on(verify(&issuers, &app, ("app", &token, None), LIMIT)).unwrap().unwrap_err();
         assert!(refusal.is_unavailable(), "{refusal}");
     }
     let (issuers, asked) = issuers(&row("https://idp/jwks", ""));
     block_on(async {
         answer(&issuers, asked, Err("HTTP status 500".to_owned()));
-        let refusal = verify(&issuers, &app, ("app", &token), LIMIT).await.unwrap_err();
+        let refusal = verify(&issuers, &app, ("app", &token, None), LIMIT).await.unwrap_err();
         assert_eq!(refusal.to_string(), "the issuer 'idp' cannot be reached: HTTP status 500");
         // What was there before stays.
         issuers["idp"].fetched(Ok(key_set(&[signer.public("k")])));
         issuers["idp"].fetched(Err("HTTP status 500".to_owned()));
-        assert!(verify(&issuers, &app, ("app", &token), LIMIT).await.is_ok());
+        assert!(verify(&issuers, &app, ("app", &token, None), LIMIT).await.is_ok());
     })
     .unwrap();
 }
@@ -255,11 +255,12 @@ fn an_api_server_says_whose_a_token_is() {
         demands(&json!({ "issuer": "idp", "claims": { "username": "system:serviceaccount:shop:app" } }));
     block_on(async {
         spawn_local(async move {
-            while let Some(IssuerQuestion::Review(_, token, _, answer)) = asked.recv().await {
+            while let Some(IssuerQuestion::Review(_, question)) = asked.recv().await {
+                let ReviewQuestion { token, answer, .. } = question;
                 let is_forged = token.bytes().ends_with(b"A");
                 let name = json!({ "username": "system:serviceaccount:shop:app", "groups": [] });
                 let Value::Object(user) = name else { unreachable!() };
-                let _ = answer.send(Ok(if is_forged { Err("invalid".to_owned()) } else { Ok(user) }));
+                let _ = answer.send(Ok(if is_forged { Err(Excerpt::of("invalid")) } else { Ok(user) }));
             }
         });
         // The claims of the token itself may say anything.
@@ -271,12 +272,13 @@ fn an_api_server_says_whose_a_token_is() {
                 break token;
             }
         };
-        assert!(verify(&issuers, &shop, ("app", &good), LIMIT).await.is_ok());
+        assert!(verify(&issuers, &shop, ("app", &good, None), LIMIT).await.is_ok());
         let forged = [good.bytes(), b"AAAA"].concat();
-        let refusal = verify(&issuers, &shop, ("app", &Password::new(&forged)), LIMIT).await.unwrap_err();
+        let refusal =
+            verify(&issuers, &shop, ("app", &Password::new(&forged), None), LIMIT).await.unwrap_err();
         assert!(matches!(refusal, TokenRefusal::Review { .. }), "{refusal}");
         own["exp"] = 1.into();
-        let refusal = verify(&issuers, &shop, ("app", &token(&own)), LIMIT).await.unwrap_err();
+        let refusal = verify(&issuers, &shop, ("app", &token(&own), None), LIMIT).await.unwrap_err();
         assert!(matches!(refusal, TokenRefusal::Expired { .. }), "nobody is asked: {refusal}");
     })
     .unwrap();
