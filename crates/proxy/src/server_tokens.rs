@@ -29,6 +29,8 @@ pub enum NoToken {
     NotYet,
     /// For this reason.
     Because(String),
+    /// There is nothing to make it with, for this reason. It is for logs: it may name keys, roles and files.
+    NoCredentials(String),
 }
 
 /// Makes tokens. Workers call it for each connection that they open, so it waits for nothing.
@@ -39,7 +41,7 @@ pub trait MakesTokens: Send + Sync {
     /// Why there is none.
     fn token(&self, login: &TokenFor<'_>) -> Result<Secret, NoToken>;
 
-    /// What helps to find out why a server has refused a token, without any secret.
+    /// What helps to find out why a server has refused a token, without any secret. It is for logs: it names the key.
     fn if_refused(&self) -> String;
 }
 

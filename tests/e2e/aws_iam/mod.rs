@@ -115,6 +115,16 @@ fn credentials(narrows: &Narrows, column: &str) -> String {
     narrows.admin().query(sql).cell().unwrap_or_default()
 }
 
+/// Fails if a client without keys is told more than that, or if a line of the log does not have all these parts of the reason.
+fn reason_is_in_the_log_alone(narrows: &Narrows, client: &mut RawClient, parts: &[&str]) {
+    let error = client.query("DO 1").error().expect("no keys");
+    let end = " for you: there are no credentials for its IAM token; the log of Narrows says why";
+    assert!(error.code == 1045 && error.message.ends_with(end), "{error:?}");
+    narrows.wait_for_log(0, |line| {
+        line.contains("a server refuses an account") && parts.iter().all(|part| line.contains(part))
+    });
+}
+
 /// Fails if a part of a key or of a token can be seen anywhere.
 fn nothing_is_shown(narrows: &Narrows) {
     let mut admin = narrows.admin();

@@ -103,7 +103,7 @@ impl Renewed {
             return Err(NoToken::NotYet);
         }
         let expired = state.credentials.as_ref().and_then(|it| it.expires);
-        Err(NoToken::Because(match expired {
+        Err(NoToken::NoCredentials(match expired {
             None => state.error.clone(),
             Some(expires) => {
                 format!("the AWS credentials expired at {} UTC: {}", date_and_time(expires), state.error)
@@ -287,7 +287,7 @@ mod tests {
         renewed.lock().take(failure("somewhere: no answer within 5 s"), 1_001);
         let expected =
             "the AWS credentials expired at 1970-01-01 00:16:40 UTC: somewhere: no answer within 5 s";
-        assert_eq!(renewed.credentials(1_002), Err(NoToken::Because(expected.to_owned())));
+        assert_eq!(renewed.credentials(1_002), Err(NoToken::NoCredentials(expected.to_owned())));
         let state = renewed.state().unwrap();
         assert_eq!((state.tokens, state.failures, state.refreshed), (1, 1, Some(0)));
         assert!(!format!("{state:?}").contains("s3cret"));
@@ -298,6 +298,6 @@ mod tests {
         let renewed = renewed(State::default());
         assert_eq!(renewed.credentials(0), Err(NoToken::NotYet));
         renewed.lock().take(failure("there are none"), 0);
-        assert_eq!(renewed.credentials(0), Err(NoToken::Because("there are none".to_owned())));
+        assert_eq!(renewed.credentials(0), Err(NoToken::NoCredentials("there are none".to_owned())));
     }
 }

@@ -76,7 +76,8 @@ impl PingOutcome {
                 BackendError::Login(_)
                 | BackendError::NoTls
                 | BackendError::TlsSettings(_)
-                | BackendError::NoToken(_),
+                | BackendError::NoToken(_)
+                | BackendError::NoCredentials(_),
             ) => PingOutcome::Refusal,
             Err(_) => PingOutcome::Silence,
         }

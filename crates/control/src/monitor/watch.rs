@@ -222,6 +222,7 @@ fn is_refusal(error: &BackendError) -> bool {
             | BackendError::NoTls
             | BackendError::TlsSettings(_)
             | BackendError::NoToken(_)
+            | BackendError::NoCredentials(_)
     )
 }
 

@@ -213,7 +213,7 @@ pub enum BackendError {
     #[error("no answer in time")]
     Timeout,
     /// The server answered with an error.
-    #[error("error {} ({}): {}", .0.code, .0.sqlstate, .0.message)]
+    #[error("error {} ({}): {}{}", .0.code, .0.sqlstate, .0.message, .0.details)]
     Server(ServerError),
     /// The server refused the statement that every new connection runs first.
     #[error("init_connect fails: error {} ({}): {}", .0.code, .0.sqlstate, .0.message)]
@@ -233,6 +233,9 @@ pub enum BackendError {
     /// There is no token to log in with.
     #[error("{0}")]
     NoToken(String),
+    /// There is nothing to make a token with, for a reason that clients are not told.
+    #[error("{0}")]
+    NoCredentials(String),
     /// The server is read-only, but is needed for writing.
     #[error("it is read-only, and the hostgroup is for servers that may be written to")]
     ReadOnly,
@@ -256,6 +259,8 @@ pub struct ServerError {
     pub sqlstate: String,
     /// Its text.
     pub message: String,
+    /// What Narrows knows about it, for logs alone; empty: nothing.
+    pub details: String,
 }
 
 impl ServerError {
@@ -268,13 +273,14 @@ impl ServerError {
             code: error.code,
             sqlstate: String::from_utf8_lossy(&error.sqlstate.unwrap_or(*b"HY000")).into_owned(),
             message: String::from_utf8_lossy(message).into_owned(),
+            details: String::new(),
         })
     }
 
     /// An error of our own in a server's place.
     pub fn of(errno: Errno, text: &str) -> ServerError {
         let sqlstate = String::from_utf8_lossy(&errno.sqlstate).into_owned();
-        ServerError { code: errno.number, sqlstate, message: text.to_owned() }
+        ServerError { code: errno.number, sqlstate, message: text.to_owned(), details: String::new() }
     }
 
     /// Whether the server has reached its limit of prepared statements.
@@ -284,12 +290,8 @@ impl ServerError {
 
     /// A login that we cannot do for a client: what it has revealed is not enough for this server.
     pub fn of_login(server: &Server, failure: &dyn std::fmt::Display) -> ServerError {
-        let address = server.address();
-        ServerError {
-            code: Errno::ACCESS_DENIED_ERROR.number,
-            sqlstate: "28000".to_owned(),
-            message: format!("Narrows cannot log in to {address} for you: {failure}"),
-        }
+        let text = format!("Narrows cannot log in to {} for you: {failure}", server.address());
+        ServerError::of(Errno::ACCESS_DENIED_ERROR, &text)
     }
 
     /// The same error, for cases where a client must know which server it comes from: it is about an account, which

@@ -37,11 +37,13 @@ impl Want {
                 Err(NoToken::NotYet) if Instant::now() < deadline => sleep(PAUSE).await,
                 Err(NoToken::NotYet) => return Err(BackendError::NoToken(NOT_YET.to_owned())),
                 Err(NoToken::Because(reason)) => return Err(BackendError::NoToken(reason)),
+                Err(NoToken::NoCredentials(reason)) => return Err(BackendError::NoCredentials(reason)),
             }
         }
     }
 
-    /// The error of a login, with what is known about a token that the server has refused, and without the token.
+    /// The error of a login, with what is known about a token that the server has refused, and without the token. The client learns
+    /// that there was one, and only the log which key it was signed with.
     pub(super) fn explained(&self, error: BackendError) -> BackendError {
         let Some(tokens) = &self.account.tokens else { return error };
         let mut error = match error {
@@ -55,7 +57,8 @@ impl Want {
                 "the error of the server has a part of the token in it, and is not shown".to_owned();
         }
         if error.code == Errno::ACCESS_DENIED_ERROR.number {
-            error.message = format!("{} ({})", error.message, tokens.if_refused());
+            error.message = format!("{} ({TOKEN_SENT})", error.message);
+            error.details = format!(" ({})", tokens.if_refused());
         }
         BackendError::Server(error)
     }
@@ -110,6 +113,9 @@ fn why_unverified(server: &Server, username: &str) -> Result<Option<&'static str
          mysql_servers_ssl_params",
     ))
 }
+
+/// What a client learns about the token that a server has refused.
+const TOKEN_SENT: &str = "it was sent an IAM token; the log of Narrows says which one";
 
 /// Nothing is known about the server then.
 const NOT_YET: &str = "the credentials for its IAM token are still being fetched";

@@ -123,6 +123,10 @@ fn refusal(server: &Server, want: &Want, error: &BackendError) -> Option<ServerE
         BackendError::InitConnect(error) => Some(error.clone().at(server, "refuses init_connect")),
         BackendError::Login(failure) => Some(ServerError::of_login(server, failure)),
         BackendError::NoToken(reason) => Some(ServerError::of_login(server, reason)),
+        BackendError::NoCredentials(_) => {
+            let reason = "there are no credentials for its IAM token; the log of Narrows says why";
+            Some(ServerError::of_login(server, &reason))
+        }
         _ => None,
     }
 }

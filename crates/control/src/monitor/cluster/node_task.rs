@@ -259,6 +259,7 @@ const NOT_READY: [u16; 3] = [1047, 1053, 3032];
 #[cfg(test)]
 mod tests {
     use narrows_proxy::backend::ServerError;
+    use narrows_wire::Errno;
 
     use super::*;
 
@@ -270,9 +271,7 @@ mod tests {
         assert!(matches!(silent(3), Some(Word::Out(_))));
         let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
         assert!(matches!(failure(&refused.into(), &mut 0, 3), Some(Word::Out(_))));
-        let error = |code| {
-            BackendError::Server(ServerError { code, sqlstate: "HY000".to_owned(), message: String::new() })
-        };
+        let error = |number| BackendError::Server(ServerError::of(Errno { number, sqlstate: *b"HY000" }, ""));
         assert_eq!(failure(&error(1045), &mut 2, 3), None);
         for code in NOT_READY {
             assert!(matches!(failure(&error(code), &mut 0, 3), Some(Word::Out(_))), "{code}");
