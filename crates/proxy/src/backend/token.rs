@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use narrows_wire::Errno;
-use narrows_wire::auth::Secret;
+use narrows_wire::auth::{Secret, repeats};
 
 use super::{Backend, BackendError, Want};
 use crate::hostgroup::Server;
@@ -51,7 +51,7 @@ impl Want {
             other => return other,
         };
         if let Secret::Clear(token) = &self.secret
-            && repeats(&error.message, token.bytes())
+            && repeats(&error.message, signed_part(token.bytes()))
         {
             error.message =
                 "the error of the server has a part of the token in it, and is not shown".to_owned();
@@ -64,15 +64,11 @@ impl Want {
     }
 }
 
-/// Whether a text has a part of a token in it that is no host name.
-fn repeats(text: &str, token: &[u8]) -> bool {
-    let token = String::from_utf8_lossy(token);
-    let mut parts = token.split(['?', '&', '=', '%']).skip(1).filter(|part| part.len() >= SHORTEST_PART);
-    parts.any(|part| text.contains(part))
+/// A token without the names of the server and the account, which an error may have.
+fn signed_part(token: &[u8]) -> &[u8] {
+    let begin = b"&X-Amz-";
+    token.windows(begin.len()).position(|bytes| bytes == begin).map_or(token, |at| &token[at..])
 }
-
-/// A shorter part may be in a text by chance.
-const SHORTEST_PART: usize = 16;
 
 impl Backend {
     /// Whether this may log in again as another account on the same socket: not with a token, if the server was not verified
@@ -122,3 +118,23 @@ const NOT_YET: &str = "the credentials for its IAM token are still being fetched
 
 /// The time between two questions whether the first token can be made.
 const PAUSE: Duration = Duration::from_millis(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_may_have_the_names_of_the_account_and_the_server_and_no_more_of_a_token() {
+        let (host, user) = ("prod-instance.us-east-1.rds.amazonaws.com", "an_account_of_a_long_name");
+        let token = format!(
+            "{host}:3306/?Action=connect&DBUser={user}&X-Amz-Algorithm=AWS4-HMAC-SHA256\
+             &X-Amz-Credential=ASIAEXAMPLE%2F20240826%2Fus-east-1%2Frds-db%2Faws4_request&X-Amz-Date=20240826T220000Z\
+             &X-Amz-Expires=900&X-Amz-SignedHeaders=host&X-Amz-Signature=dd0cba843009474347af724090233265"
+        );
+        let shows = |text: &str| repeats(text, signed_part(token.as_bytes()));
+        assert!(!shows(&format!("Access denied for user '{user}'@'{host}' (using password: YES)")));
+        for part in ["ASIAEXAMPLE%2F20240826", "dd0cba843009474347af724090233265", "3009474347af7240"] {
+            assert!(shows(&format!("wrong: {part}")), "{part}");
+        }
+    }
+}

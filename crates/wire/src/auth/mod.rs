@@ -124,6 +124,13 @@ impl Password {
     }
 }
 
+/// Whether a text has a part of a secret in it: 16 bytes in a row, or all of a shorter one. Fewer may be in a text by chance.
+pub fn repeats(text: &str, secret: &[u8]) -> bool {
+    let length = secret.len().min(16);
+    let is_in_text = |part: &[u8]| text.as_bytes().windows(length).any(|bytes| bytes == part);
+    length > 0 && secret.windows(length).any(is_in_text)
+}
+
 impl std::fmt::Debug for Password {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Password(..)")
@@ -160,4 +167,25 @@ fn xor<const N: usize>(a: &[u8; N], b: &[u8; N]) -> [u8; N] {
     let mut out = *a;
     out.iter_mut().zip(b).for_each(|(to, mask)| *to ^= mask);
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::repeats;
+
+    #[test]
+    fn sixteen_bytes_of_a_secret_in_a_text_are_a_part_of_it() {
+        let secret = b"eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl";
+        for (text, expected) in [
+            ("the token eyJzdWIiOiJhIn0. is wrong", true),
+            ("UzI1NiJ9.eyJzdWI", true),
+            ("UzI1NiJ9.eyJzdW", false),
+            ("Token expired", false),
+            ("", false),
+        ] {
+            assert_eq!(repeats(text, secret), expected, "{text}");
+        }
+        assert!(repeats("it is s3cret", b"s3cret") && !repeats("it is s3cre", b"s3cret"));
+        assert!(!repeats("anything", b""));
+    }
 }
