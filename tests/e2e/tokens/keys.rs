@@ -53,6 +53,22 @@ fn a_new_key_is_used_at_once_and_no_login_fails() {
 }
 
 #[test]
+fn a_key_that_is_not_in_the_next_set_is_taken_back_at_once() {
+    let stand = Stand::of("tok_back");
+    let (user, new) = ("tok_back", TokenKey::p256("two"));
+    let mut session = stand.log_in(user, &stand.good(user)).expect("the only key");
+    let keys = jwk_set(&[&new]);
+    stand.issuer.answer(move |_| WebReply::Answer(200, keys.clone()));
+    stand.log_in(user, &new.token(&claims(user, ""))).expect("the login makes it fetch the keys");
+    assert_eq!(stand.issuer.requests(), 2);
+    assert_eq!(stand.refused(user, &stand.good(user)).code, 1045);
+    stand.narrows.wait_for_log(0, |line| line.contains("unknown key: "));
+    assert_eq!(user_at(&mut session), "tok_back@%", "who is logged in stays");
+    // The issuer was asked for the key before that was said.
+    assert_eq!((stand.issuer.requests(), stand.figure("public_keys")), (3, "1".to_owned()));
+}
+
+#[test]
 fn strangers_with_unknown_keys_do_not_make_it_ask_for_each() {
     let stand = Stand::of("tok_strangers");
     let began = Instant::now();
