@@ -1,7 +1,6 @@
 //! The issuers whose keys are kept: one task for each, which fetches the keys again in time.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,8 @@ use crate::files::FileMark;
 /// The issuers whose keys are kept.
 #[derive(Default)]
 pub(super) struct KeptIssuers {
-    by_name: HashMap<String, KeptIssuer>,
+    /// Two may have the same name: that of a row before a LOAD, and that of the row after it.
+    kept: Vec<KeptIssuer>,
     reviews: Rc<Reviews>,
 }
 
@@ -35,10 +35,9 @@ impl Drop for KeptIssuer {
 impl KeptIssuers {
     /// Keeps the keys of these issuers, and of no others.
     pub(super) fn follow(&mut self, issuers: &SharedIssuers) {
-        self.by_name
-            .retain(|name, kept| issuers.get(name).is_some_and(|issuer| Arc::ptr_eq(issuer, &kept.issuer)));
-        for (name, issuer) in issuers.iter() {
-            self.keep(name, issuer);
+        self.kept.retain(|kept| issuers.values().any(|issuer| Arc::ptr_eq(issuer, &kept.issuer)));
+        for issuer in issuers.values().filter(|issuer| has_keys(issuer)) {
+            self.keep(issuer);
         }
     }
 
@@ -46,26 +45,27 @@ impl KeptIssuers {
     pub(super) fn answer(&mut self, question: IssuerQuestion) {
         match question {
             IssuerQuestion::Keys(issuer, question) => {
-                // A login may be earlier than the order.
-                let name = issuer.settings.name.to_string();
-                self.keep(&name, &issuer);
-                if let Some(kept) = self.by_name.get(&name) {
-                    // Without its task, the question is dropped, and so the login does not wait.
-                    let _ = kept.asked.send(question);
-                }
+                // A login may be earlier than the order. Without its task, the question is dropped, and so the login does not wait.
+                let _ = self.keep(&issuer).asked.send(question);
             }
             IssuerQuestion::Review(issuer, question) => Reviews::ask(&self.reviews, issuer, question),
         }
     }
 
-    fn keep(&mut self, name: &str, issuer: &Arc<Issuer>) {
-        let has_keys = !matches!(issuer.settings.source, KeySource::TokenReview(_));
-        if has_keys && !self.by_name.contains_key(name) {
+    fn keep(&mut self, issuer: &Arc<Issuer>) -> &KeptIssuer {
+        let known = self.kept.iter().position(|kept| Arc::ptr_eq(issuer, &kept.issuer));
+        let index = known.unwrap_or_else(|| {
             let (asked, questions) = rt::mailbox();
             let task = rt::spawn_local(keep(Arc::clone(issuer), questions));
-            self.by_name.insert(name.to_owned(), KeptIssuer { issuer: Arc::clone(issuer), asked, task });
-        }
+            self.kept.push(KeptIssuer { issuer: Arc::clone(issuer), asked, task });
+            self.kept.len() - 1
+        });
+        &self.kept[index]
     }
+}
+
+fn has_keys(issuer: &Issuer) -> bool {
+    !matches!(issuer.settings.source, KeySource::TokenReview(_))
 }
 
 /// Fetches the keys of an issuer, now and again.

@@ -1,5 +1,6 @@
 //! What a login hears that asks for keys.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use narrows_proxy::rt::{self, oneshot};
@@ -12,11 +13,8 @@ use super::kept::KeptIssuers;
 const KEYS: &str = r#"{"keys":[{"kty":"EC","crv":"P-256","kid":"1",
     "x":"MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4","y":"4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM"}]}"#;
 
-#[test]
-fn a_login_that_is_late_for_the_first_keys_hears_of_them_and_one_that_wants_newer_ones_makes_a_fetch() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("keys.json");
-    std::fs::write(&file, KEYS).unwrap();
+/// The issuer of a row of that name, whose keys are in a file.
+fn issuer(file: &Path) -> Arc<Issuer> {
     let row = TokenIssuerRow {
         name: "idp".to_owned(),
         active: true,
@@ -28,7 +26,34 @@ fn a_login_that_is_late_for_the_first_keys_hears_of_them_and_one_that_wants_newe
         comment: String::new(),
     };
     let (questions, _) = rt::mailbox();
-    let issuer = Arc::new(Issuer::new(IssuerSettings::of(&row).unwrap(), questions));
+    Arc::new(Issuer::new(IssuerSettings::of(&row).unwrap(), questions))
+}
+
+/// A LOAD has replaced the row, and a login with the new one is earlier than the order to keep its keys.
+#[test]
+fn a_login_hears_of_the_keys_of_its_own_issuer_and_not_of_those_of_the_same_name_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.json");
+    std::fs::write(&file, KEYS).unwrap();
+    rt::block_on(async {
+        let mut kept = KeptIssuers::default();
+        for issuer in [issuer(&file), issuer(&file)] {
+            let (answer, answered) = oneshot::channel();
+            let question = KeysQuestion { found_none: true, answer };
+            kept.answer(IssuerQuestion::Keys(Arc::clone(&issuer), question));
+            answered.await.unwrap();
+            assert!(issuer.keys().is_some());
+        }
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_login_that_is_late_for_the_first_keys_hears_of_them_and_one_that_wants_newer_ones_makes_a_fetch() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("keys.json");
+    std::fs::write(&file, KEYS).unwrap();
+    let issuer = issuer(&file);
     rt::block_on(async {
         let mut kept = KeptIssuers::default();
         let mut ask = |found_none: bool| {
