@@ -91,7 +91,7 @@ const DRIVERS: &[Driver] = &[
         script: "go-mysql",
         name: "go-sql-driver",
         options: "allowCleartextPasswords=true",
-        without: "please enable it by adding 'allowCleartextPasswords=1'",
+        without: "please add 'allowCleartextPasswords=1'",
     },
     Driver {
         script: "node-mysql2",
