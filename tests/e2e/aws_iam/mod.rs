@@ -115,7 +115,7 @@ fn credentials(narrows: &Narrows, column: &str) -> String {
     narrows.admin().query(sql).cell().unwrap_or_default()
 }
 
-/// Fails if a client without keys is told more than that, or if a line of the log does not have all these parts of the reason.
+/// Fails if a client without keys receives more than that, or if a line of the log does not have all these parts of the reason.
 fn reason_is_in_the_log_alone(narrows: &Narrows, client: &mut RawClient, parts: &[&str]) {
     let error = client.query("DO 1").error().expect("no keys");
     let end = " for you: there are no credentials for its IAM token; the log of Narrows says why";

@@ -56,7 +56,7 @@ impl Reviews {
         }
     }
 
-    /// Asks about everything that may be asked about now, and sees to it that this goes on when there is credit again.
+    /// Asks about everything that may be asked about now, and about the others as soon as there is credit again.
     fn go_on(reviews: &Rc<Reviews>) {
         let now = Instant::now();
         let next = || reviews.state.borrow_mut().next(now);
