@@ -26,8 +26,8 @@ use crate::tokens::SharedIssuers;
 pub use crate::rows::{
     AuroraRow, Bond, CausalReads, CheckType, ClusterRow, FastRoutingRow, FirewallFingerprintRow,
     FirewallMode, FirewallRuleRow, FirewallUserRow, HostgroupAttributesRow, HostgroupId, HostgroupPair,
-    PreferenceSettings, ReplicationHostgroupRow, ServerRow, ServerStatus, ServersDefaults, SslParamsRow,
-    TokenIssuerRow, UnshunAlgorithm, UserRow, Variables, has_tokens, is_region, token_region,
+    JsonColumn, PreferenceSettings, ReplicationHostgroupRow, ServerRow, ServerStatus, ServersDefaults,
+    SslParamsRow, TokenIssuerRow, UnshunAlgorithm, UserRow, Variables, has_tokens, is_region, token_region,
 };
 pub use crate::rules::RuleRow;
 pub use account::Account;
@@ -522,10 +522,10 @@ mod tests {
         assert!(!tracks(Rows::default()));
         assert!(tracks(Rows { variables: variables(CausalReads::User), ..Rows::default() }));
         for active in [false, true] {
-            let user = UserRow { active, attributes: session.clone(), ..user("app", "app") };
+            let user = UserRow { active, attributes: session.clone().into(), ..user("app", "app") };
             assert_eq!(tracks(Rows { users: vec![user], ..Rows::default() }), active);
             let activity = if active { Activity::InForce } else { Activity::DryRun };
-            let rule = RuleRow { active: activity, attributes: session.clone(), ..RuleRow::default() };
+            let rule = RuleRow { active: activity, attributes: session.clone().into(), ..RuleRow::default() };
             assert_eq!(tracks(Rows { rules: vec![rule], ..Rows::default() }), active);
             let gtid_from_hostgroup = Some(HostgroupId(0));
             let rule = RuleRow { active: activity, gtid_from_hostgroup, ..RuleRow::default() };

@@ -274,7 +274,7 @@ fn user() -> UserRow {
         transaction_persistent: true,
         fast_forward: false,
         max_connections: 100,
-        attributes: String::new(),
+        attributes: "".into(),
         comment: String::new(),
     }
 }

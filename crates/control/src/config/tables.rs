@@ -4,7 +4,7 @@ use narrows_proxy::rows::convert::items;
 use narrows_proxy::rules::Activity;
 use narrows_proxy::snapshot::{
     AuroraRow, ClusterRow, FastRoutingRow, FirewallFingerprintRow, FirewallMode, FirewallRuleRow,
-    FirewallUserRow, HOSTGROUP_KEYS, HostgroupAttributesRow, HostgroupId, JsonKey, RULE_KEYS,
+    FirewallUserRow, HOSTGROUP_KEYS, HostgroupAttributesRow, HostgroupId, JsonColumn, JsonKey, RULE_KEYS,
     ReplicationHostgroupRow, RuleRow, SERVERS_DEFAULTS_KEYS, ServerRow, ServerStatus, SslParamsRow,
     TokenIssuerRow, USER_KEYS, UserRow,
 };
@@ -147,7 +147,7 @@ pub static USERS: ConfigTable<UserRow> = ConfigTable {
         transaction_persistent: false,
         fast_forward: false,
         max_connections: 0,
-        attributes: String::new(),
+        attributes: JsonColumn::default(),
         comment: String::new(),
     },
     columns: &[
@@ -163,7 +163,7 @@ pub static USERS: ConfigTable<UserRow> = ConfigTable {
         unused("backend", "Always 1, whatever the file says."),
         unused("frontend", "Always 1, whatever the file says."),
         integer("max_connections", 0, MOST, Is("10000"), |r, v| r.max_connections = to_u32(v), "Most client connections of this account."),
-        text("attributes", Form::Json, Is(""), |r: &mut UserRow, v| r.attributes = v, "A JSON object of further settings, or empty.").with_keys(USER_KEYS),
+        text("attributes", Form::Json, Is(""), |r: &mut UserRow, v| r.attributes = v.into(), "A JSON object of further settings, or empty.").with_keys(USER_KEYS),
         text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
     ],
 };
@@ -226,7 +226,7 @@ pub static RULES: ConfigTable<RuleRow> = ConfigTable {
         integer("gtid_from_hostgroup", 0, MOST, Null, |r: &mut RuleRow, v| r.gtid_from_hostgroup = Some(hostgroup(v)), "Action: the statement must see what its session has written in this hostgroup; see docs/causal-reads.md."),
         flag("log", Null, |r, v| r.log = Some(v), "Action: whether the statement is written to the query log."),
         flag("apply", Is("0"), |r, v| r.apply = v, "Whether later rules are skipped if this one matches."),
-        text("attributes", Form::Json, Is(""), |r: &mut RuleRow, v| r.attributes = v, "A JSON object of further settings, or empty.").with_keys(RULE_KEYS),
+        text("attributes", Form::Json, Is(""), |r: &mut RuleRow, v| r.attributes = v.into(), "A JSON object of further settings, or empty.").with_keys(RULE_KEYS),
         text("comment", Form::Any, Null, |r, v| r.comment = Some(v), "Free text."),
     ],
 };
@@ -364,8 +364,8 @@ pub static HOSTGROUP_ATTRIBUTES: ConfigTable<HostgroupAttributesRow> = ConfigTab
         connection_warming: false,
         throttle_connections_per_sec: 0,
         ignore_session_variables: String::new(),
-        hostgroup_settings: String::new(),
-        servers_defaults: String::new(),
+        hostgroup_settings: JsonColumn::default(),
+        servers_defaults: JsonColumn::default(),
         comment: String::new(),
     },
     columns: &[
@@ -378,8 +378,8 @@ pub static HOSTGROUP_ATTRIBUTES: ConfigTable<HostgroupAttributesRow> = ConfigTab
         flag("connection_warming", Is("0"), |r, v| r.connection_warming = v, "Whether connections are opened before they are needed, up to free_connections_pct."),
         integer("throttle_connections_per_sec", 1, 1_000_000, Is("1000000"), |r, v| r.throttle_connections_per_sec = to_u32(v), "Most connections that are opened per second."),
         text("ignore_session_variables", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.ignore_session_variables = v, "Session variables whose changes are not tracked.").needless("ProxySQL does nothing with it either"),
-        text("hostgroup_settings", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.hostgroup_settings = v, "JSON: `balance` is \"least_outstanding\" (servers take turns by weight, but one that is far busier or slower than others gives up its turns) or \"weighted_random\"; `monitor_slave_lag_when_null` and `handle_warnings` (0 or 1) override the variables of the same names; servers with less weight than `backup_weight_threshold` are backups, which are used while fewer than `backup_min_servers` (1) of the others can serve, as `backup_availability` (\"selectable\", \"status\" or \"capacity\") understands it; at most `max_waiting` clients with `max_waiting_bytes` bytes of statements wait for a server, each for up to `max_waiting_ms` instead of mysql-connect_timeout_server_max; `causal_reads` overrides the variable of that name; `zones` names the zones of servers, such as {\"db1:3306\": \"east\"}. See docs/balancing.md.").with_keys(HOSTGROUP_KEYS),
-        text("servers_defaults", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.servers_defaults = v, "JSON: `weight`, `max_connections` and `use_ssl` of servers that the monitor finds for this hostgroup. What is absent is that of a server that is configured; the weight is 1.").with_keys(SERVERS_DEFAULTS_KEYS),
+        text("hostgroup_settings", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.hostgroup_settings = v.into(), "JSON: `balance` is \"least_outstanding\" (servers take turns by weight, but one that is far busier or slower than others gives up its turns) or \"weighted_random\"; `monitor_slave_lag_when_null` and `handle_warnings` (0 or 1) override the variables of the same names; servers with less weight than `backup_weight_threshold` are backups, which are used while fewer than `backup_min_servers` (1) of the others can serve, as `backup_availability` (\"selectable\", \"status\" or \"capacity\") understands it; at most `max_waiting` clients with `max_waiting_bytes` bytes of statements wait for a server, each for up to `max_waiting_ms` instead of mysql-connect_timeout_server_max; `causal_reads` overrides the variable of that name; `zones` names the zones of servers, such as {\"db1:3306\": \"east\"}. See docs/balancing.md.").with_keys(HOSTGROUP_KEYS),
+        text("servers_defaults", Form::Json, Is(""), |r: &mut HostgroupAttributesRow, v| r.servers_defaults = v.into(), "JSON: `weight`, `max_connections` and `use_ssl` of servers that the monitor finds for this hostgroup. What is absent is that of a server that is configured; the weight is 1.").with_keys(SERVERS_DEFAULTS_KEYS),
         text("comment", Form::Any, Is(""), |r, v| r.comment = v, "Free text."),
     ],
 };

@@ -225,21 +225,16 @@ fn replaced_pairs(pairs: &[Placed<ReplicationHostgroupRow>], report: &mut Proble
 
 /// Why a row of settings cannot be used.
 pub(crate) fn attributes_fault(row: &HostgroupAttributesRow) -> Option<String> {
-    let lag = || row.lag_when_null().map(drop);
-    let warnings = || row.handle_warnings().map(drop);
-    let preference = || row.preference().map(drop);
-    let waiting = || row.waiting().map(drop);
-    let causal_reads = || row.causal_reads().map(drop);
-    let defaults = || row.servers_defaults().map(drop);
-    let balance = row.balance().map(drop);
-    balance
-        .and_then(|()| lag())
-        .and_then(|()| warnings())
-        .and_then(|()| preference())
-        .and_then(|()| waiting())
-        .and_then(|()| causal_reads())
-        .and_then(|()| defaults())
-        .err()
+    let faults = [
+        row.balance().err(),
+        row.lag_when_null().err(),
+        row.handle_warnings().err(),
+        row.preference().err(),
+        row.waiting().err(),
+        row.causal_reads().err(),
+        row.servers_defaults().err(),
+    ];
+    faults.into_iter().flatten().next()
 }
 
 /// Why a row of Aurora cannot be used.

@@ -1,6 +1,6 @@
 //! What is probably a mistake, which row it is about, and which modules it depends on.
 
-use narrows_proxy::snapshot::{JsonKey, flaws};
+use narrows_proxy::snapshot::{JsonColumn, JsonKey, flaws};
 
 use crate::config::diagnostic::Problem;
 use crate::monitor::cluster::ClusterKind;
@@ -107,12 +107,12 @@ impl Search {
         modules: &[Module],
         place: Place,
         row: impl Fn() -> String,
-        (keys, text): (&[JsonKey], &str),
+        (keys, column): (&[JsonKey], &JsonColumn),
     ) {
         if !self.is_for(modules) {
             return;
         }
-        for (key, flaw) in flaws(keys, text) {
+        for (key, flaw) in flaws(keys, column) {
             let key = key.map(|key| format!(" `{key}`")).unwrap_or_default();
             let name = format!("{}{key}", place.2);
             self.add(modules, place, || Problem::NotAsWritten { row: row(), name, flaw });

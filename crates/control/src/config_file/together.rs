@@ -344,9 +344,9 @@ impl<'a> Together<'a> {
         for (index, row) in self.hostgroup_attributes.iter().enumerate() {
             let name = || format!("hostgroup {}", row.hostgroup);
             let place = |column| (Of::HostgroupAttributes, index, column);
-            let keys = (HOSTGROUP_KEYS, row.hostgroup_settings.as_str());
+            let keys = (HOSTGROUP_KEYS, &row.hostgroup_settings);
             search.add_keys_not_read(SERVERS, place("hostgroup_settings"), name, keys);
-            let keys = (SERVERS_DEFAULTS_KEYS, row.servers_defaults.as_str());
+            let keys = (SERVERS_DEFAULTS_KEYS, &row.servers_defaults);
             search.add_keys_not_read(SERVERS, place("servers_defaults"), name, keys);
             if is_empty(row.hostgroup.0) {
                 let name = || format!("mysql_hostgroup_attributes hostgroup_id={}", row.hostgroup);
@@ -474,7 +474,7 @@ impl<'a> Together<'a> {
     fn split(&self, index: usize, row: &UserRow, hostgroups: &HashSet<i32>, search: &mut Search) {
         let place = (Of::Users, index, "attributes");
         let username = || row.username.clone();
-        let split = Split::parse(&row.attributes);
+        let split = Split::of(&row.attributes);
         if let Some(reader) = split.reader.filter(|reader| !hostgroups.contains(&reader.0)) {
             search.add(USERS_ON_SERVERS, place, || Problem::ReaderWithoutServer {
                 username: username(),

@@ -153,7 +153,7 @@ impl TokenLogins<'_> {
 
 /// Whether clients have nothing to show for an account that has tokens for servers.
 fn lets_nobody_in(row: &UserRow) -> bool {
-    let login = LoginAttributes::parse(&row.attributes);
+    let login = LoginAttributes::of(&row.attributes);
     row.password.is_empty() && login.tokens.is_none() && !login.ask_for_certificate() && !is_template(row)
 }
 

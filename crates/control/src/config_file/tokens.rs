@@ -27,7 +27,7 @@ pub(super) fn examine(users: &[&UserRow], issuers: &[&TokenIssuerRow], search: &
 }
 
 fn flaws(row: &UserRow, names: &HashSet<&str>) -> Vec<String> {
-    let Some(tokens) = LoginAttributes::parse(&row.attributes).tokens else { return Vec::new() };
+    let Some(tokens) = LoginAttributes::of(&row.attributes).tokens else { return Vec::new() };
     let unknown = tokens.any.iter().map(|demand| demand.issuer.as_str()).filter(|name| !names.contains(name));
     let mut flaws: Vec<String> = unknown
         .map(|name| format!("names the issuer {name:?}, and narrows_token_issuers has no active row of that name; none of its tokens is accepted"))

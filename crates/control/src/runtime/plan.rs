@@ -232,9 +232,8 @@ fn client_effects(lines: &[UserLine], before: &[UserRow], after: &[UserRow]) -> 
 
 /// Whether clients with the password of `before` can log in to `after`.
 fn takes_password_of(after: &UserRow, before: &UserRow) -> bool {
-    let attributes = serde_json::from_str::<serde_json::Value>(&after.attributes).unwrap_or_default();
-    after.password == before.password
-        || attributes["additional_password"].as_str() == Some(before.password.as_str())
+    let second = after.attributes.get("additional_password").and_then(|value| value.as_str());
+    after.password == before.password || second == Some(before.password.as_str())
 }
 
 /// Servers in use that would have fewer connections or none.

@@ -11,7 +11,7 @@ mod watch;
 
 use std::collections::HashMap;
 
-use narrows_proxy::snapshot::{Rows, has_tokens};
+use narrows_proxy::snapshot::{JsonColumn, Rows, has_tokens};
 use zeroize::Zeroizing;
 
 pub use places::{SecretPlace, in_force, in_users, in_variables, references, tokens};
@@ -114,19 +114,10 @@ impl Secrets {
 
     /// The attributes of an account with the value of its second password, without it if that is not known; `None` if
     /// they stay as they are.
-    fn resolved_attributes(&self, attributes: &str) -> Option<String> {
-        let mut json: serde_json::Value = serde_json::from_str(attributes).ok()?;
-        let object = json.as_object_mut()?;
-        let text = object.get(ADDITIONAL_PASSWORD)?.as_str()?;
-        match self.value(text) {
-            Some(value) if value == text => return None,
-            Some(value) => {
-                let value = value.into();
-                object.insert(ADDITIONAL_PASSWORD.to_owned(), value);
-            }
-            None => drop(object.remove(ADDITIONAL_PASSWORD)),
-        }
-        Some(json.to_string())
+    fn resolved_attributes(&self, attributes: &JsonColumn) -> Option<JsonColumn> {
+        let text = attributes.get(ADDITIONAL_PASSWORD)?.as_str()?;
+        let value = self.value(text);
+        (value != Some(text)).then(|| attributes.with(ADDITIONAL_PASSWORD, value.map(Into::into)))
     }
 
     /// Forgets the values of all references but these.

@@ -65,8 +65,8 @@ pub fn in_force(users: &[UserRow], values: &Values) -> Vec<SecretPlace> {
 pub fn in_users(users: &[UserRow]) -> Vec<SecretPlace> {
     let of_user = |user: &UserRow| {
         let name = |column: &str| format!("mysql_users username='{}': {column}", user.username);
-        let attributes: serde_json::Value = serde_json::from_str(&user.attributes).unwrap_or_default();
-        let second = attributes.get(ADDITIONAL_PASSWORD).and_then(|value| value.as_str()).map(str::to_owned);
+        let second =
+            user.attributes.get(ADDITIONAL_PASSWORD).and_then(|value| value.as_str()).map(str::to_owned);
         let first = SecretPlace { name: name("password"), text: user.password.clone() };
         let second = second.map(|text| SecretPlace { name: name("additional_password"), text });
         std::iter::once(first).chain(second).collect::<Vec<_>>()

@@ -50,7 +50,7 @@ struct QueriedRow {
 
 impl QueriedRow {
     fn has_attributes(&self, text: &str) -> bool {
-        matches!(&self.outcome, Queried::Account(account, _) if account.row.attributes == text)
+        matches!(&self.outcome, Queried::Account(account, _) if account.row.attributes.text() == text)
     }
 }
 

@@ -1,15 +1,13 @@
 //! What has no effect of the `attributes` that `mysql-auth_query` returns: nobody loads them, so the log says it. Values that cannot
 //! be read let nobody in (`row.rs`).
 
-use serde_json::Value;
-
-use crate::rows::shown;
+use crate::rows::{JsonColumn, shown};
 use crate::snapshot::USER_KEYS;
 
 /// What of `attributes` has no effect, a sentence for each. `tracks_gtids`: whether servers report the writes that `causal_reads`
 /// needs.
-pub fn remarks(attributes: &str, tracks_gtids: bool) -> Vec<String> {
-    let Ok(Value::Object(keys)) = serde_json::from_str(attributes) else { return Vec::new() };
+pub fn remarks(attributes: &JsonColumn, tracks_gtids: bool) -> Vec<String> {
+    let Some(keys) = attributes.keys() else { return Vec::new() };
     let idle = keys.keys().filter_map(|key| match key.as_str() {
         "causal_reads" if !tracks_gtids => Some(NEEDS_GTIDS.to_owned()),
         "usernames_like" => Some(NO_TEMPLATE.to_owned()),
@@ -39,7 +37,7 @@ mod tests {
             (r#"{"usernames_like":"a%"}"#, false, &["usernames_like has no effect: "]),
             (r#"{"network":"secret"}"#, false, &["the key \"network\" does not exist"]),
         ] {
-            let said = remarks(attributes, tracks_gtids);
+            let said = remarks(&attributes.into(), tracks_gtids);
             let fits = said.iter().zip(expected).all(|(text, start)| text.starts_with(start));
             assert!(said.len() == expected.len() && fits, "{attributes}: {said:?}");
             assert!(!said.concat().contains("secret"), "{said:?}");

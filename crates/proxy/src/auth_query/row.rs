@@ -7,7 +7,7 @@ use narrows_wire::auth::client_side::{Credential, Stored};
 
 use super::hosts::HostPattern;
 use super::{Cell, Hindrance, Queried, QueriedRow};
-use crate::rows::{HostgroupId, UserRow};
+use crate::rows::{HostgroupId, JsonColumn, UserRow};
 use crate::snapshot::{Account, USER_KEYS, flaws};
 
 /// Reads a row of `name`, whose rows were `before`.
@@ -69,23 +69,22 @@ fn row_of(name: &str, template: &Account, cell: &Cell<'_>) -> Result<UserRow, St
         row.max_connections = most.parse().map_err(|_| unreadable("max_connections", &most))?;
     }
     if let Some(attributes) = cell("attributes") {
-        check(&attributes)?;
-        row.attributes = attributes;
+        row.attributes = readable(attributes)?;
     }
     Ok(row)
 }
 
-/// Whether `attributes` can be read, each of them.
-fn check(attributes: &str) -> Result<(), String> {
-    if attributes.is_empty() {
-        return Ok(());
+/// The attributes of a text, if each of them can be read.
+fn readable(text: String) -> Result<JsonColumn, String> {
+    if text.is_empty() {
+        return Ok(JsonColumn::default());
     }
     // They may hold a password, so the text is not part of the reason.
-    serde_json::from_str::<serde_json::Value>(attributes)
-        .map_err(|error| format!("its attributes are not JSON: {error}"))?;
-    match flaws(USER_KEYS, attributes).into_iter().next() {
+    let attributes =
+        JsonColumn::parse(text).map_err(|error| format!("its attributes are not JSON: {error}"))?;
+    match flaws(USER_KEYS, &attributes).into_iter().next() {
         Some((key, flaw)) => Err(format!("its attributes: {} {flaw}", key.unwrap_or_default())),
-        None => Ok(()),
+        None => Ok(attributes),
     }
 }
 

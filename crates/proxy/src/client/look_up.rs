@@ -70,7 +70,7 @@ async fn ask(
             let rows: Vec<_> = (0..table.rows.len().min(MOST_ROWS)).map(row).collect();
             let rows: Vec<&Cell<'_>> = rows.iter().map(|row| row as &Cell<'_>).collect();
             for attributes in queried.put(name, snapshot.template_of(name), &rows) {
-                tell_remarks(worker, name, &remarks(&attributes, snapshot.tracks_gtids));
+                tell_remarks(worker, name, &remarks(&attributes.into(), snapshot.tracks_gtids));
             }
             *worker.counters.borrow_mut().auth_queries.entry("answered").or_default() += 1;
             let found = queried.known(name, claim.host);

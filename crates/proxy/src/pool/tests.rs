@@ -12,7 +12,7 @@ use narrows_wire::charset::Family;
 use super::idle::{NEW_LOGIN, fitness};
 use super::*;
 use crate::hostgroup::ShunLimits;
-use crate::rows::{ServerRow, ServerStatus, UserRow, server};
+use crate::rows::{JsonColumn, ServerRow, ServerStatus, UserRow, server};
 use crate::rt::{block_on, sleep};
 use crate::snapshot::Rows;
 use crate::state::SessionState;
@@ -44,7 +44,7 @@ pub(super) fn rows(servers: Vec<ServerRow>) -> Rows {
         transaction_persistent: true,
         fast_forward: false,
         max_connections: 10,
-        attributes: String::new(),
+        attributes: JsonColumn::default(),
         comment: String::new(),
     };
     Rows { servers, users: vec![user("app"), user("other")], ..Rows::default() }

@@ -168,7 +168,10 @@ fn a_rule_says_before_the_account_and_the_variable_whether_a_transaction_is_run_
     ] {
         let variables = Variables { transaction_replay: variable, ..Variables::default() };
         let user = UserRow {
-            attributes: of_account.map_or_else(String::new, |on| format!(r#"{{"transaction_replay":{on}}}"#)),
+            attributes: of_account
+                .map(|on| format!(r#"{{"transaction_replay":{on}}}"#))
+                .unwrap_or_default()
+                .into(),
             ..user(0)
         };
         let rows = Rows { users: vec![user], ..Rows::default() };

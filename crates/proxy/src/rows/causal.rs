@@ -1,6 +1,6 @@
 //! Which writes a read must see: `mysql-causal_reads`, and the settings of the same name that override it.
 
-use super::{shown, value_of};
+use super::{JsonColumn, shown};
 
 /// Which writes a statement must see that goes to replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,8 +42,8 @@ impl CausalReads {
     }
 
     /// The level that the attributes of an account or of a rule have, if it is a level.
-    pub fn of_attributes(attributes: &str) -> Option<CausalReads> {
-        CausalReads::of_value(&value_of(attributes, "causal_reads")?).ok()
+    pub fn of_attributes(attributes: &JsonColumn) -> Option<CausalReads> {
+        CausalReads::of_value(attributes.get("causal_reads")?).ok()
     }
 
     /// The level that is the value of `causal_reads` in a JSON column.

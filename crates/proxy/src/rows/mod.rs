@@ -1,11 +1,11 @@
 //! The configuration as operators write it, row by row: [`crate::snapshot`] compiles it.
 
-mod attribute;
 mod causal;
 mod clusters;
 pub mod convert;
 mod fast_routing;
 mod firewall;
+mod json_column;
 mod json_keys;
 mod networks;
 mod preference;
@@ -16,11 +16,12 @@ mod users;
 mod variable_rows;
 mod variables;
 
-pub(crate) use attribute::{flag, transaction_replay, value_of};
 pub use causal::CausalReads;
 pub use clusters::{AuroraRow, Bond, ClusterRow, HostgroupPair, NO_CLUSTER};
 pub use fast_routing::FastRoutingRow;
 pub use firewall::{FirewallFingerprintRow, FirewallMode, FirewallRuleRow, FirewallUserRow};
+pub use json_column::JsonColumn;
+pub(crate) use json_column::{flag, transaction_replay};
 pub use networks::{Network, Networks};
 pub use preference::{BackupAvailability, PreferenceSettings};
 #[cfg(test)]

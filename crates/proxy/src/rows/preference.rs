@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::JsonColumn;
 use super::json_keys::repeated_key;
 
 /// What a server must be for it to count as one that keeps backups out of use: `backup_availability`.
@@ -48,19 +49,19 @@ impl PreferenceSettings {
     ///
     /// # Errors
     /// The first invalid value, as text for a message.
-    pub fn parse(json: &str) -> Result<PreferenceSettings, String> {
-        let Ok(Value::Object(keys)) = serde_json::from_str(json) else { return Ok(Self::default()) };
+    pub fn of(settings: &JsonColumn) -> Result<PreferenceSettings, String> {
+        let Some(keys) = settings.keys() else { return Ok(Self::default()) };
         // Other keys mean what they mean to ProxySQL, where the last one counts.
         if keys.contains_key("zones")
-            && let Some(key) = repeated_key(json)
+            && let Some(key) = repeated_key(settings.text())
         {
             return Err(format!("the key {key:?} is there twice: with zones, each key may be there once"));
         }
         Ok(PreferenceSettings {
-            backup_weight_threshold: number(&keys, "backup_weight_threshold", 0, MOST_WEIGHT)?.unwrap_or(0),
-            backup_availability: availability(&keys)?,
-            backup_min_servers: number(&keys, "backup_min_servers", 1, MOST_SERVERS)?.unwrap_or(1) as usize,
-            zones: zones(&keys)?,
+            backup_weight_threshold: number(keys, "backup_weight_threshold", 0, MOST_WEIGHT)?.unwrap_or(0),
+            backup_availability: availability(keys)?,
+            backup_min_servers: number(keys, "backup_min_servers", 1, MOST_SERVERS)?.unwrap_or(1) as usize,
+            zones: zones(keys)?,
         })
     }
 
@@ -124,7 +125,7 @@ mod tests {
     #[test]
     fn missing_keys_have_their_defaults() {
         for json in ["", "{}", "[1]", r#"{"balance":"weighted_random"}"#] {
-            assert_eq!(PreferenceSettings::parse(json), Ok(PreferenceSettings::default()), "{json}");
+            assert_eq!(PreferenceSettings::of(&json.into()), Ok(PreferenceSettings::default()), "{json}");
         }
     }
 
@@ -152,14 +153,14 @@ mod tests {
             (r#"{"zones":{"a:1":""}}"#, "zones: the zone of \"a:1\" is \"\": expected a name"),
             (r#"{"zones":{"a:1":["x"]}}"#, "zones: the zone of \"a:1\" is [\"x\"]: expected a name"),
         ] {
-            let error = PreferenceSettings::parse(json).unwrap_err();
+            let error = PreferenceSettings::of(&json.into()).unwrap_err();
             assert!(error.starts_with(expected), "{json}: {error}");
         }
     }
 
     #[test]
     fn backups_are_below_the_threshold_and_have_a_weight() {
-        let settings = PreferenceSettings::parse(r#"{"backup_weight_threshold":10}"#).unwrap();
+        let settings = PreferenceSettings::of(&r#"{"backup_weight_threshold":10}"#.into()).unwrap();
         let backups: Vec<u32> = (0..12).filter(|weight| settings.is_backup(*weight)).collect();
         assert_eq!(backups, (1..10).collect::<Vec<u32>>());
         assert!((0..12).all(|weight| !PreferenceSettings::default().is_backup(weight)));
@@ -168,7 +169,7 @@ mod tests {
     #[test]
     fn a_server_has_the_zone_of_its_port_or_of_its_host() {
         let json = r#"{"zones":{"a":"east","a:3307":"west","/run/db.sock":"here","::1":"six"}}"#;
-        let settings = PreferenceSettings::parse(json).unwrap();
+        let settings = PreferenceSettings::of(&json.into()).unwrap();
         let zone = |hostname, port| settings.zone(hostname, port);
         assert_eq!((zone("a", 3306), zone("a", 3307)), (Some("east"), Some("west")));
         assert_eq!(

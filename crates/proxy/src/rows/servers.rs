@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CausalReads, HostgroupId, PreferenceSettings, value_of};
+use super::{CausalReads, HostgroupId, JsonColumn, PreferenceSettings};
 
 /// Whether a server gets statements, as set by the operator or the monitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,9 +139,9 @@ pub struct HostgroupAttributesRow {
     /// Stored; without effect, as in ProxySQL.
     pub ignore_session_variables: String,
     /// JSON, or empty; see [`HostgroupAttributesRow::balance`] and [`HostgroupAttributesRow::lag_when_null`].
-    pub hostgroup_settings: String,
+    pub hostgroup_settings: JsonColumn,
     /// JSON, or empty; see [`HostgroupAttributesRow::servers_defaults`].
-    pub servers_defaults: String,
+    pub servers_defaults: JsonColumn,
     /// Free text.
     pub comment: String,
 }
@@ -198,7 +198,7 @@ impl HostgroupAttributesRow {
     /// # Errors
     /// The invalid value, as text for a message.
     pub fn preference(&self) -> Result<PreferenceSettings, String> {
-        PreferenceSettings::parse(&self.hostgroup_settings)
+        PreferenceSettings::of(&self.hostgroup_settings)
     }
 
     /// The columns of servers that the monitor finds for this hostgroup.
@@ -206,8 +206,7 @@ impl HostgroupAttributesRow {
     /// # Errors
     /// The invalid value, as text for a message.
     pub fn servers_defaults(&self) -> Result<ServersDefaults, String> {
-        let all = serde_json::from_str::<serde_json::Value>(&self.servers_defaults).unwrap_or_default();
-        let number = |name: &str, most: u32| match all.get(name) {
+        let number = |name: &str, most: u32| match self.servers_defaults.get(name) {
             None => Ok(None),
             Some(value) => {
                 let number = value.as_u64().and_then(|number| u32::try_from(number).ok());
@@ -249,12 +248,12 @@ impl HostgroupAttributesRow {
     /// # Errors
     /// The invalid value, as text for a message.
     pub fn causal_reads(&self) -> Result<Option<CausalReads>, String> {
-        let level = self.setting("causal_reads").map(|value| CausalReads::of_value(&value));
+        let level = self.setting("causal_reads").map(CausalReads::of_value);
         level.transpose().map_err(|flaw| format!("causal_reads {flaw}"))
     }
 
-    fn setting(&self, name: &str) -> Option<serde_json::Value> {
-        value_of(&self.hostgroup_settings, name)
+    fn setting(&self, name: &str) -> Option<&serde_json::Value> {
+        self.hostgroup_settings.get(name)
     }
 }
 
@@ -428,8 +427,8 @@ pub(crate) mod tests {
             connection_warming: false,
             throttle_connections_per_sec: 1_000_000,
             ignore_session_variables: String::new(),
-            hostgroup_settings: settings.to_owned(),
-            servers_defaults: String::new(),
+            hostgroup_settings: settings.into(),
+            servers_defaults: JsonColumn::default(),
             comment: String::new(),
         }
     }

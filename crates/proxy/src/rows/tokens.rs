@@ -2,14 +2,13 @@
 
 use serde_json::Value;
 
-use super::attribute::value_of;
-use super::{UserRow, shown};
+use super::{JsonColumn, UserRow, shown};
 
 /// The region for the tokens of an account, if it has tokens at all: `Some(None)` if its attributes name no region.
-pub fn token_region(attributes: &str) -> Option<Option<String>> {
-    match value_of(attributes, "aws_iam")? {
+pub fn token_region(attributes: &JsonColumn) -> Option<Option<String>> {
+    match attributes.get("aws_iam")? {
         Value::Bool(false) => None,
-        value => Some(region(&value).map(str::to_owned)),
+        value => Some(region(value).map(str::to_owned)),
     }
 }
 
@@ -67,9 +66,10 @@ mod tests {
             (r#"{"aws_iam":"eu-west-1"}"#, Some(None), true),
             (r#"{"aws_iam":null}"#, Some(None), true),
         ] {
-            assert_eq!(token_region(json), expected, "{json}");
-            let value = value_of(json, "aws_iam").unwrap_or(Value::Bool(true));
-            assert_eq!(!flaws_of_tokens(&value).is_empty(), is_flawed, "{json}");
+            let attributes = JsonColumn::from(json);
+            assert_eq!(token_region(&attributes), expected, "{json}");
+            let value = attributes.get("aws_iam").unwrap_or(&Value::Bool(true));
+            assert_eq!(!flaws_of_tokens(value).is_empty(), is_flawed, "{json}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Rows about users.
 
-use super::HostgroupId;
+use super::{HostgroupId, JsonColumn};
 
 /// One row of `mysql_users`.
 #[derive(Clone, PartialEq)]
@@ -26,7 +26,7 @@ pub struct UserRow {
     /// The maximum number of client connections of this user.
     pub max_connections: u32,
     /// JSON, or empty.
-    pub attributes: String,
+    pub attributes: JsonColumn,
     /// Free text.
     pub comment: String,
 }
@@ -58,7 +58,7 @@ pub(crate) mod tests {
             transaction_persistent: true,
             fast_forward: false,
             max_connections: 1_000,
-            attributes: String::new(),
+            attributes: JsonColumn::default(),
             comment: String::new(),
         }
     }

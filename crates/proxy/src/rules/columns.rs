@@ -18,7 +18,7 @@ use super::client::{Addresses, Class, Comparison, Exactly, Property};
 use super::share::Share;
 use super::share::Shares;
 use crate::lag::LagLimit;
-use crate::rows::{CausalReads, HostgroupId};
+use crate::rows::{CausalReads, HostgroupId, JsonColumn};
 
 /// The index of a rule among the active ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -133,7 +133,7 @@ macro_rules! columns {
             /// Compiles the conditions of `rows`, in order.
             pub(super) fn new<'r>(rows: impl Iterator<Item = &'r RuleRow> + Clone) -> Conditions {
                 $( let $property: $comparison = Comparison::new(rows.clone().map(|row| &row.$property)); )*
-                let shares = Shares::new(rows.map(|row| row.attributes.as_str()));
+                let shares = Shares::new(rows.map(|row| &row.attributes));
                 Conditions { is_any: $( $property.is_asked() )||* || shares.is_asked(), $( $property, )* shares }
             }
 
@@ -304,7 +304,7 @@ columns! {
     "apply INT CHECK (apply IN(0,1)) NOT NULL DEFAULT 0", apply: bool, other;
     /// JSON, or empty.
     "attributes VARCHAR CHECK (JSON_VALID(attributes) OR attributes = '') NOT NULL DEFAULT ''",
-        attributes: String, other;
+        attributes: JsonColumn, other;
     /// Free text.
     "comment VARCHAR", comment: Option<String>, other;
 }

@@ -7,7 +7,7 @@
 use serde_json::Value;
 
 use super::client::Class;
-use crate::rows::shown;
+use crate::rows::{JsonColumn, shown};
 
 /// A share of all clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,11 +15,7 @@ pub(super) struct Share(u32);
 
 impl Share {
     /// The share that the attributes of a rule have, if they name one. A wrong one is that of nobody.
-    pub(super) fn of_attributes(attributes: &str) -> Option<Share> {
-        if !attributes.contains("share") {
-            return None;
-        }
-        let attributes: Value = serde_json::from_str(attributes).ok()?;
+    pub(super) fn of_attributes(attributes: &JsonColumn) -> Option<Share> {
         attributes.get("share").map(|value| Share::of_value(value).unwrap_or(Share(0)))
     }
 
@@ -37,7 +33,7 @@ impl Share {
 }
 
 /// The percentage of clients that the attributes of a rule name; `None`: it is for all clients.
-pub fn share_of(attributes: &str) -> Option<String> {
+pub fn share_of(attributes: &JsonColumn) -> Option<String> {
     let Share(places) = Share::of_attributes(attributes)?;
     Some((f64::from(places) / f64::from(PLACES / 100)).to_string())
 }
@@ -74,7 +70,7 @@ pub(super) struct Shares {
 
 impl Shares {
     /// Compiles the attributes of all rules, in order.
-    pub(super) fn new<'r>(attributes: impl Iterator<Item = &'r str>) -> Shares {
+    pub(super) fn new<'r>(attributes: impl Iterator<Item = &'r JsonColumn>) -> Shares {
         let wanted: Vec<Option<Share>> = attributes.map(Share::of_attributes).collect();
         let mut shares: Vec<Share> = wanted.iter().copied().flatten().collect();
         shares.sort_unstable();
@@ -109,7 +105,7 @@ mod tests {
     use super::*;
 
     fn share(json: &str) -> Share {
-        Share::of_attributes(json).unwrap()
+        Share::of_attributes(&json.into()).unwrap()
     }
 
     #[test]
@@ -139,9 +135,9 @@ mod tests {
 
     #[test]
     fn a_wrong_share_is_that_of_nobody_and_is_told() {
-        assert_eq!(Share::of_attributes(r#"{"flagOUTs":[{"id":1}]}"#), None);
-        assert_eq!(share_of("share").or(share_of(r#"["share"]"#)), None);
-        assert_eq!(share_of(r#"{"share":12.34}"#).as_deref(), Some("12.34"));
+        assert_eq!(Share::of_attributes(&r#"{"flagOUTs":[{"id":1}]}"#.into()), None);
+        assert_eq!(share_of(&"share".into()).or(share_of(&r#"["share"]"#.into())), None);
+        assert_eq!(share_of(&r#"{"share":12.34}"#.into()).as_deref(), Some("12.34"));
         for json in ["-1", "100.5", "\"10\"", "true", "null"] {
             assert_eq!(share(&format!("{{\"share\":{json}}}")), Share(0), "{json}");
             let flaws = flaws_of_share(&serde_json::from_str(json).unwrap());

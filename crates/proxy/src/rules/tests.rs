@@ -277,7 +277,9 @@ fn random_rule(rule_id: i64) -> RuleRow {
         flag_out: maybe(3, || rand::random_range(0..3)),
         destination_hostgroup: maybe(2, || HostgroupId(rand::random_range(0..50))),
         apply: rand::random_range(0..4) == 0,
-        attributes: maybe(6, || owned(one(&[r#"{"share":50}"#, r#"{"share":10}"#]))).unwrap_or_default(),
+        attributes: maybe(6, || owned(one(&[r#"{"share":50}"#, r#"{"share":10}"#])))
+            .unwrap_or_default()
+            .into(),
         ..RuleRow::default()
     };
     if row.match_pattern.is_some() {
@@ -352,7 +354,7 @@ fn a_dry_run_says_what_its_rules_say_when_they_are_in_force() {
 #[test]
 fn a_rule_with_a_share_is_for_the_same_clients_each_time() {
     let mut half = rule(1, 1);
-    half.attributes = r#"{"share":50}"#.to_owned();
+    half.attributes = r#"{"share":50}"#.into();
     let set = RuleSet::compile(&[half, rule(2, 2)], &[], 0).unwrap();
     let mut memory = Memory::default();
     let mut ask = |session: Option<u32>| {

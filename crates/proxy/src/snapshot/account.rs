@@ -53,14 +53,14 @@ impl Account {
         connections: Arc<AtomicU32>,
         maker: &SharedTokens,
     ) -> Account {
-        let login = LoginAttributes::parse(&row.attributes);
+        let login = LoginAttributes::of(&row.attributes);
         let credentials = credentials(&row.password, &login, known.map(|account| &account.credentials));
         let same = known.filter(|account| Arc::ptr_eq(&account.credentials, &credentials));
         Account {
             credentials,
             passwords: same.map(|account| Arc::clone(&account.passwords)).unwrap_or_default(),
             login,
-            split: Split::parse(&row.attributes),
+            split: Split::of(&row.attributes),
             causal_reads: CausalReads::of_attributes(&row.attributes),
             transaction_replay: crate::rows::transaction_replay(&row.attributes),
             tokens: TokenLogin::of(&row, maker),

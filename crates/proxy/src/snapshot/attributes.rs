@@ -7,7 +7,7 @@ use super::login::{
     flaws_of_certificate_id, flaws_of_networks, flaws_of_number, flaws_of_password, flaws_of_subject,
 };
 use super::template_rows::flaws_of_names;
-use crate::rows::{CausalReads, HostgroupId, flag, flaws_of_tokens, shown};
+use crate::rows::{CausalReads, HostgroupId, JsonColumn, flag, flaws_of_tokens, shown};
 use crate::rules::{flaws_of_flags_out, flaws_of_share};
 use crate::tokens::demand::{flaws_of_token, flaws_of_token_only};
 
@@ -70,11 +70,11 @@ pub const SERVERS_DEFAULTS_KEYS: &[JsonKey] = &[
     JsonKey { name: "use_ssl", flaws: |_| Vec::new() },
 ];
 
-/// The problems of `text`, a JSON column with these `keys`: for each, the key it is about, and what is wrong.
-pub fn flaws(keys: &[JsonKey], text: &str) -> Vec<(Option<&'static str>, String)> {
-    let Ok(value) = serde_json::from_str::<Value>(text) else { return Vec::new() };
+/// The problems of a JSON column with these `keys`: for each, the key it is about, and what is wrong.
+pub fn flaws(keys: &[JsonKey], column: &JsonColumn) -> Vec<(Option<&'static str>, String)> {
+    let Some(value) = column.value() else { return Vec::new() };
     if !value.is_object() {
-        let found = kind(&value);
+        let found = kind(value);
         return vec![(None, format!("is {found}: expected a JSON object, and nothing of it is read"))];
     }
     let of_key = |key: &JsonKey| {
@@ -106,9 +106,8 @@ pub struct Split {
 }
 
 impl Split {
-    /// Parses the JSON of an account; missing keys override nothing.
-    pub fn parse(attributes: &str) -> Split {
-        let Ok(attributes) = serde_json::from_str::<Value>(attributes) else { return Split::default() };
+    /// Those of an account; missing keys override nothing.
+    pub fn of(attributes: &JsonColumn) -> Split {
         Split {
             on: attributes.get("auto_read_write_split").and_then(flag),
             reader: attributes.get("reader_hostgroup").and_then(hostgroup),
@@ -157,7 +156,7 @@ mod tests {
     use super::*;
 
     fn of_user(json: &str) -> Vec<String> {
-        let said = flaws(USER_KEYS, json).into_iter();
+        let said = flaws(USER_KEYS, &json.into()).into_iter();
         said.map(|(key, flaw)| format!("{} {flaw}", key.unwrap_or("attributes"))).collect()
     }
 
@@ -212,9 +211,9 @@ mod tests {
 
     #[test]
     fn a_wrong_value_leaves_the_split_to_what_decides_without_it() {
-        let split = Split::parse(r#"{"auto_read_write_split":"yes","reader_hostgroup":-1}"#);
+        let split = Split::of(&r#"{"auto_read_write_split":"yes","reader_hostgroup":-1}"#.into());
         assert_eq!(split, Split::default());
-        let split = Split::parse(r#"{"auto_read_write_split":1,"reader_hostgroup":3}"#);
+        let split = Split::of(&r#"{"auto_read_write_split":1,"reader_hostgroup":3}"#.into());
         assert_eq!(split, Split { on: Some(true), reader: Some(HostgroupId(3)) });
     }
 

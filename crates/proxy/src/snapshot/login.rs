@@ -22,7 +22,7 @@ use serde_json::Value;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::rows::{Networks, shown};
+use crate::rows::{JsonColumn, Networks, shown};
 use crate::tokens::TokenDemands;
 
 /// The requirements for an account's clients besides the password.
@@ -112,25 +112,24 @@ enum Demand {
 }
 
 impl LoginAttributes {
-    /// Parses the JSON of a row; keys that are not about logins are ignored.
-    pub fn parse(json: &str) -> LoginAttributes {
-        let value: Value = serde_json::from_str(json).unwrap_or_default();
-        let uri = value.get("spiffe_id").map(Demand::of_uri);
-        let subject = value.get("subject").map(Demand::of_subject);
+    /// Those of a row; keys that are not about logins are ignored.
+    pub fn of(attributes: &JsonColumn) -> LoginAttributes {
+        let uri = attributes.get("spiffe_id").map(Demand::of_uri);
+        let subject = attributes.get("subject").map(Demand::of_subject);
         LoginAttributes {
             demands: uri.into_iter().chain(subject).collect(),
-            additional_password: value
+            additional_password: attributes
                 .get("additional_password")
                 .and_then(additional_password)
                 .map(str::to_owned),
             // Where nobody can say what was meant, nobody may come from.
-            networks: value.get("networks").map(|value| networks(value).unwrap_or_default()),
-            lockout: lockout(&value),
-            max_age: seconds(&value, "max_connection_age_s"),
-            tokens: match value.is_object() || json.trim().is_empty() {
-                true => TokenDemands::parse(&value),
+            networks: attributes.get("networks").map(|value| networks(value).unwrap_or_default()),
+            lockout: lockout(attributes),
+            max_age: seconds(attributes, "max_connection_age_s"),
+            tokens: match attributes.is_unreadable() {
                 // It may have been meant as one: then an empty password must not let anybody in.
-                false => Some(TokenDemands::default()),
+                true => Some(TokenDemands::default()),
+                false => attributes.value().and_then(TokenDemands::parse),
             },
         }
     }
@@ -157,14 +156,15 @@ impl LoginAttributes {
     }
 }
 
-fn lockout(value: &Value) -> Option<Lockout> {
-    let attempts = value.get("failed_login_attempts").and_then(number).filter(|attempts| *attempts > 0)?;
-    Some(Lockout { attempts, time: seconds(value, "password_lock_time_s").unwrap_or(LOCK_TIME) })
+fn lockout(attributes: &JsonColumn) -> Option<Lockout> {
+    let attempts =
+        attributes.get("failed_login_attempts").and_then(number).filter(|attempts| *attempts > 0)?;
+    Some(Lockout { attempts, time: seconds(attributes, "password_lock_time_s").unwrap_or(LOCK_TIME) })
 }
 
 /// A time that is not zero.
-fn seconds(value: &Value, key: &str) -> Option<Duration> {
-    let seconds = value.get(key).and_then(number).filter(|seconds| *seconds > 0)?;
+fn seconds(attributes: &JsonColumn, key: &str) -> Option<Duration> {
+    let seconds = attributes.get(key).and_then(number).filter(|seconds| *seconds > 0)?;
     Some(Duration::from_secs(seconds.into()))
 }
 
@@ -241,7 +241,7 @@ mod tests {
     #[test]
     fn an_account_without_demands_takes_any_client() {
         for json in ["", "{}", r#"{"default-transaction_isolation":"READ COMMITTED"}"#] {
-            let attributes = LoginAttributes::parse(json);
+            let attributes = LoginAttributes::of(&json.into());
             assert!(attributes.fit(None) && !attributes.ask_for_certificate());
         }
     }
@@ -262,7 +262,7 @@ mod tests {
             (r#"{"subject":"CN=app"}"#, false),
             (r#"{"subject":"/C=SE/CN=app","spiffe_id":"spiffe://other/app"}"#, false),
         ] {
-            let attributes = LoginAttributes::parse(json);
+            let attributes = LoginAttributes::of(&json.into());
             assert_eq!(attributes.fit(Some(&app)), fits, "{json}");
             assert!(!attributes.fit(None), "{json}");
             assert!(!attributes.fit(Some(b"no certificate")), "{json}");
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn addresses_are_those_of_the_networks() {
-        let of = |json: &str, address: &str| LoginAttributes::parse(json).may_come_from(address);
+        let of = |json: &str, address: &str| LoginAttributes::of(&json.into()).may_come_from(address);
         let both = r#"{"networks":["10.0.0.0/8","localhost"]}"#;
         assert!(of("", "1.2.3.4") && of(both, "10.1.2.3") && of(both, "localhost"));
         assert!(!of(both, "11.1.2.3") && !of(both, "127.0.0.1"));
@@ -282,10 +282,10 @@ mod tests {
 
     #[test]
     fn a_second_password_is_read() {
-        let attributes = LoginAttributes::parse(r#"{"additional_password":"*14E6"}"#);
+        let attributes = LoginAttributes::of(&r#"{"additional_password":"*14E6"}"#.into());
         assert_eq!(attributes.additional_password.as_deref(), Some("*14E6"));
         for json in ["", "{}", "[]", "7"] {
-            assert_eq!(LoginAttributes::parse(json).additional_password, None, "{json}");
+            assert_eq!(LoginAttributes::of(&json.into()).additional_password, None, "{json}");
         }
     }
 
@@ -293,7 +293,7 @@ mod tests {
     fn what_is_no_password_lets_nobody_in() {
         for value in ["\"\"", "null", "false", "true", "0", "17", "[]", "[\"a\"]", "{}"] {
             let json = format!("{{\"additional_password\":{value}}}");
-            assert_eq!(LoginAttributes::parse(&json).additional_password, None, "{json}");
+            assert_eq!(LoginAttributes::of(&json.as_str().into()).additional_password, None, "{json}");
         }
     }
 }

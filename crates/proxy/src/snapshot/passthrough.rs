@@ -12,7 +12,7 @@ use regex::Regex;
 
 use super::template_rows::usernames_like;
 use super::{Account, LoginAttributes, Snapshot};
-use crate::rows::{CausalReads, UserRow, Variables};
+use crate::rows::{CausalReads, JsonColumn, UserRow, Variables};
 use crate::server_tokens::{SharedTokens, TokenLogin};
 
 /// For whom servers are asked.
@@ -40,17 +40,14 @@ impl Templates {
     pub(super) fn compile(variables: &Variables, rows: &[UserRow], maker: &SharedTokens) -> Templates {
         let active = rows.iter().filter(|row| row.active);
         let templates = active.filter_map(|row| Some((usernames_like(&row.attributes)?, row)));
-        let mut templates: Vec<(String, &UserRow)> = templates.collect();
+        let mut templates: Vec<(&str, &UserRow)> = templates.collect();
         templates.sort_by(|(one, a), (two, b)| {
             let order = literal_prefix(two).cmp(&literal_prefix(one));
             order.then_with(|| a.username.cmp(&b.username))
         });
         let account = |row: &UserRow| Arc::new(Account::new(row.clone(), None, Arc::default(), maker));
         Templates {
-            by_name: templates
-                .into_iter()
-                .map(|(like, row)| (like_expression(&like), account(row)))
-                .collect(),
+            by_name: templates.into_iter().map(|(like, row)| (like_expression(like), account(row))).collect(),
             others: account(&row_of(variables)),
         }
     }
@@ -132,7 +129,7 @@ impl PassThroughUsers {
 
     /// Whether only servers can say what the password of this row is: it cannot be tried.
     pub fn knows_no_password_of(&self, row: &UserRow) -> bool {
-        row.password.is_empty() && self.is_for_row(row, &LoginAttributes::parse(&row.attributes))
+        row.password.is_empty() && self.is_for_row(row, &LoginAttributes::of(&row.attributes))
     }
 
     fn is_for_row(&self, row: &UserRow, login: &LoginAttributes) -> bool {
@@ -228,7 +225,7 @@ fn row_of(variables: &Variables) -> UserRow {
         transaction_persistent: true,
         fast_forward: false,
         max_connections: DEFAULT_MAX_CONNECTIONS,
-        attributes: String::new(),
+        attributes: JsonColumn::default(),
         comment: String::new(),
     }
 }
@@ -286,7 +283,7 @@ mod tests {
     }
 
     fn template(name: &str, like: &str, hostgroup: i32) -> UserRow {
-        let attributes = format!("{{\"usernames_like\":\"{like}\"}}");
+        let attributes = format!("{{\"usernames_like\":\"{like}\"}}").into();
         UserRow { attributes, default_hostgroup: HostgroupId(hostgroup), ..user(name, "") }
     }
 

@@ -2,18 +2,16 @@
 
 use serde_json::Value;
 
-use crate::rows::{UserRow, shown};
+use crate::rows::{JsonColumn, UserRow, shown};
 
 /// Whether a row is the template of accounts, and no account itself.
 pub fn is_template(row: &UserRow) -> bool {
-    let value: Value = serde_json::from_str(&row.attributes).unwrap_or_default();
-    value.get(USERNAMES_LIKE).is_some()
+    row.attributes.get(USERNAMES_LIKE).is_some()
 }
 
 /// The pattern for whose accounts a row is the template.
-pub fn usernames_like(attributes: &str) -> Option<String> {
-    let value: Value = serde_json::from_str(attributes).ok()?;
-    pattern(value.get(USERNAMES_LIKE)?).map(str::to_owned)
+pub fn usernames_like(attributes: &JsonColumn) -> Option<&str> {
+    pattern(attributes.get(USERNAMES_LIKE)?)
 }
 
 fn pattern(value: &Value) -> Option<&str> {

@@ -67,7 +67,7 @@ pub(super) fn of_accounts(snapshot: &Snapshot) -> u64 {
         size_of::<Account>()
             + 2 * row.username.len()
             + 2 * row.password.len()
-            + row.attributes.len()
+            + row.attributes.text().len()
             + row.comment.len()
     };
     snapshot.users.values().map(|account| bytes(account) as u64).sum()

@@ -59,7 +59,9 @@ fn random_rule(rule_id: i64) -> RuleRow {
         gtid_from_hostgroup: maybe(&hostgroups),
         log: maybe(&[true, false]),
         apply: rand::random_range(0..4) == 0,
-        attributes: maybe(&[text(r#"{"share":50}"#), text(r#"{"causal_reads":"user"}"#)]).unwrap_or_default(),
+        attributes: maybe(&[text(r#"{"share":50}"#), text(r#"{"causal_reads":"user"}"#)])
+            .unwrap_or_default()
+            .into(),
         ..RuleRow::default()
     };
     if row.match_pattern.is_some() {

@@ -122,7 +122,7 @@ impl Commands {
         match Command::from_code(*code) {
             Some(Command::Query) => {
                 let attributes = if self.has_attributes { attributes_length(argument) } else { Ok(0) };
-                // Attributes that are incomplete or malformed hide the text.
+                // JsonColumn that are incomplete or malformed hide the text.
                 attributes
                     .map_or(true, |length| self.says_so(argument.get(length..).unwrap_or_default(), whole))
             }
