@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use narrows_proxy::rows::Network;
 use narrows_proxy::rows::convert::items;
 use narrows_proxy::rules::{ExpressionError, check_expression};
 
@@ -154,7 +155,7 @@ impl Form {
                 let parts: Vec<&str> = text.split('.').collect();
                 text.is_empty() || (parts.len() == 2 && parts.iter().all(|part| !part.is_empty()))
             }
-            Form::Networks => text == "*" || items(text, ',').all(is_network),
+            Form::Networks => text == "*" || items(text, ',').all(|item| Network::of(item).is_some()),
             Form::WebAddresses => {
                 let is_plain = |item: &str| WebAddress::parse(item).is_some_and(|it| it.path.is_empty());
                 items(text, ',').count() > 0 && items(text, ',').all(is_plain)
@@ -249,13 +250,6 @@ impl ListenAddress {
 fn is_digest(text: &str) -> bool {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or_default();
     (1..=16).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-fn is_network(text: &str) -> bool {
-    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
-    let Ok(address) = address.parse::<std::net::IpAddr>() else { return false };
-    let most: u8 = if address.is_ipv4() { 32 } else { 128 };
-    bits.is_none_or(|bits| bits.parse::<u8>().is_ok_and(|bits| bits <= most))
 }
 
 fn expression_problem(name: &str, text: &str) -> Option<Problem> {

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 
 use regex::Regex;
 
+use crate::rows::Network;
 use crate::snapshot::like_expression;
 
 /// The `host` of a row of `mysql.user`.
@@ -18,8 +19,7 @@ pub(super) struct HostPattern {
 enum Kind {
     /// An address, `localhost`, or a name, which no client has here.
     Exact,
-    /// An address and the bits that count.
-    Network(u128, u128),
+    Network(Network),
     Like(Regex),
     Everybody,
 }
@@ -28,10 +28,9 @@ impl HostPattern {
     pub(super) fn parse(text: &str) -> HostPattern {
         let kind = match text {
             "" | "%" => Kind::Everybody,
-            _ if let Some((address, mask)) = text.split_once('/') => match network(address, mask) {
-                Some((address, mask)) => Kind::Network(address, mask),
-                None => Kind::Exact,
-            },
+            _ if let Some((address, mask)) = text.split_once('/') => {
+                network(address, mask).map_or(Kind::Exact, Kind::Network)
+            }
             _ if text.contains(['%', '_']) => Kind::Like(like_expression(text)),
             _ => Kind::Exact,
         };
@@ -47,7 +46,7 @@ impl HostPattern {
             Kind::Everybody => true,
             Kind::Exact if self.text == "localhost" => is_local,
             Kind::Exact => self.text == client || address.is_some_and(|it| self.text.parse() == Ok(it)),
-            Kind::Network(network, mask) => address.is_some_and(|it| bits(it) & mask == *network),
+            Kind::Network(network) => address.is_some_and(|it| network.contains(it)),
             Kind::Like(expression) => {
                 expression.is_match(client) || (is_local && expression.is_match("localhost"))
             }
@@ -58,7 +57,7 @@ impl HostPattern {
     pub(super) fn order(&self) -> (u8, Reverse<usize>, Reverse<bool>) {
         let (class, specific) = match &self.kind {
             Kind::Exact => (0, 0),
-            Kind::Network(_, mask) => (1, mask.count_ones() as usize),
+            Kind::Network(network) => (1, network.precision() as usize),
             Kind::Like(_) => (2, self.text.find(['%', '_']).unwrap_or_default()),
             Kind::Everybody => (3, 0),
         };
@@ -66,32 +65,12 @@ impl HostPattern {
     }
 }
 
-/// The address and the mask of `198.51.100.0/24` or `198.51.100.0/255.255.255.0`.
-fn network(address: &str, mask: &str) -> Option<(u128, u128)> {
-    let address: IpAddr = address.parse().ok()?;
-    let width = if address.is_ipv4() { 32 } else { 128 };
-    let mask = match mask.parse::<u32>() {
-        Ok(length) if (1..=width).contains(&length) => {
-            // The leading bits of an IPv4 address, as `bits` has it, are its prefix.
-            u128::MAX.checked_shl(width - length).unwrap_or(0)
-        }
-        Ok(_) => return None,
-        Err(_) => match mask.parse::<IpAddr>().ok()? {
-            IpAddr::V4(mask) => bits(IpAddr::V4(mask)),
-            IpAddr::V6(_) => return None,
-        },
-    };
-    let address = bits(address);
-    // Servers compare the whole address with the bits of the client's that count.
-    (address & mask == address).then_some((address, mask))
-}
-
-/// An address as a number; that of an IPv4 address begins as one mapped into IPv6 does.
-fn bits(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(address) => u128::from(address.to_ipv6_mapped()),
-        IpAddr::V6(address) => u128::from(address),
-    }
+/// The network of `198.51.100.0/24` or `198.51.100.0/255.255.255.0`. Servers compare the whole address with the bits of the
+/// client's that count, and take `/0` for none.
+fn network(address: &str, mask: &str) -> Option<Network> {
+    let of_bits = Network::parse(address, mask).filter(|_| mask.parse() != Ok(0));
+    let of_mask = || Some(Network::with_mask(address.parse().ok()?, mask.parse().ok()?));
+    of_bits.or_else(of_mask).filter(|network| network.is_exact())
 }
 
 #[cfg(test)]
@@ -116,6 +95,8 @@ mod tests {
             ("0.0.0.0/33", "10.1.2.3", false),
             ("2001:db8::/32", "2001:db8:1::9", true),
             ("2001:db8::/32", "2001:db9::9", false),
+            ("10.1.0.0/255.255.0.0", "64:ff9b::ffff:10.1.2.3", false),
+            ("10.0.2.0/255.0.255.0", "10.9.2.7", true),
             ("localhost", "localhost", true),
             ("localhost", "127.0.0.1", true),
             ("localhost", "10.1.2.3", false),
@@ -129,8 +110,11 @@ mod tests {
 
     #[test]
     fn the_most_specific_host_comes_first() {
-        let mut hosts = ["", "%", "10.%", "10.1.%", "10.0.0.0/8", "10.1.0.0/16", "10.1.2.3"];
+        let mut hosts =
+            ["", "%", "10.%", "10.1.%", "10.0.0.0/8", "10.1.2.0/255.255.255.0", "10.1.0.0/16", "10.1.2.3"];
         hosts.sort_by_key(|host| HostPattern::parse(host).order());
-        assert_eq!(hosts, ["10.1.2.3", "10.1.0.0/16", "10.0.0.0/8", "10.1.%", "10.%", "%", ""]);
+        let expected =
+            ["10.1.2.3", "10.1.2.0/255.255.255.0", "10.1.0.0/16", "10.0.0.0/8", "10.1.%", "10.%", "%", ""];
+        assert_eq!(hosts, expected);
     }
 }

@@ -1,7 +1,7 @@
-//! Networks: of the peers that are trusted to send a client's address (`mysql-proxy_protocol_networks`), and of those that
-//! may log in to an account (`attributes.networks`).
+//! Networks: of the peers that are trusted to send a client's address (`mysql-proxy_protocol_networks`), of those that may
+//! log in to an account (`attributes.networks`, the hosts of `mysql.user`), and of the clients of a rule.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 /// Networks; none by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,29 +12,51 @@ pub struct Networks {
     networks: Vec<Network>,
 }
 
-/// A network: an address, and how many of its bits count.
+/// A network: an address, and which of its bits count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Network(IpAddr, u8);
+pub struct Network {
+    address: IpAddr,
+    /// The bits above an IPv4 address are set too.
+    mask: u128,
+}
 
 impl Network {
     /// The network of an address and a number of bits, as written; `None` if they are none.
     pub fn parse(address: &str, bits: &str) -> Option<Network> {
-        let (address, bits): (IpAddr, u8) = (address.parse().ok()?, bits.parse().ok()?);
-        (bits <= width(address)).then_some(Network(address, bits))
+        let (address, bits): (IpAddr, u32) = (address.parse().ok()?, bits.parse().ok()?);
+        let width: u32 = if address.is_ipv4() { 32 } else { 128 };
+        let others = width.checked_sub(bits)?;
+        Some(Network { address, mask: u128::MAX.checked_shl(others).unwrap_or(0) })
+    }
+
+    /// The network of an address with or without `/bits`, as written; `None` if it is none.
+    pub fn of(item: &str) -> Option<Network> {
+        match item.split_once('/') {
+            Some((address, bits)) => Network::parse(address.trim(), bits.trim()),
+            None => item.parse().ok().map(|address| Network { address, mask: u128::MAX }),
+        }
+    }
+
+    /// The network of an address and a mask, as in `198.51.100.0/255.255.255.0`.
+    pub(crate) fn with_mask(address: Ipv4Addr, mask: Ipv4Addr) -> Network {
+        Network { address: address.into(), mask: u128::MAX << 32 | u128::from(u32::from(mask)) }
     }
 
     /// Whether an address is in it. Those of IPv4 are in no network of IPv6.
     pub fn contains(self, address: IpAddr) -> bool {
-        let Network(network, bits) = self;
-        let unequal = number(address) ^ number(network);
-        let is_same = unequal.checked_shr(u32::from(width(network) - bits)).unwrap_or(0) == 0;
-        is_same && address.is_ipv4() == network.is_ipv4()
+        let unequal = number(address) ^ number(self.address);
+        unequal & self.mask == 0 && address.is_ipv4() == self.address.is_ipv4()
     }
-}
 
-/// How many bits an address has.
-fn width(address: IpAddr) -> u8 {
-    if address.is_ipv4() { 32 } else { 128 }
+    /// Whether its address has no bits but those that count.
+    pub(crate) fn is_exact(self) -> bool {
+        number(self.address) & !self.mask == 0
+    }
+
+    /// The more bits count, the larger; any network of IPv4 counts as more than most of IPv6.
+    pub(crate) fn precision(self) -> u32 {
+        self.mask.count_ones()
+    }
 }
 
 /// An address as a number.
@@ -61,7 +83,7 @@ impl Networks {
     /// Adds an address with or without `/bits`, or `localhost` for Unix sockets; returns whether it is one of them.
     pub fn add(&mut self, item: &str) -> bool {
         let item = item.trim();
-        let network = network(item);
+        let network = Network::of(item);
         self.local |= item == LOCAL;
         self.networks.extend(network);
         network.is_some() || item == LOCAL
@@ -82,14 +104,6 @@ impl Networks {
 
 /// What stands for the address of a client on a Unix socket.
 const LOCAL: &str = "localhost";
-
-/// An address with or without `/bits`.
-fn network(item: &str) -> Option<Network> {
-    match item.split_once('/') {
-        Some((address, bits)) => Network::parse(address.trim(), bits.trim()),
-        None => item.parse().ok().map(|address| Network(address, width(address))),
-    }
-}
 
 #[cfg(test)]
 mod tests {
