@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use rustix::io::Errno;
@@ -95,7 +95,7 @@ fn knock(door: &Path, patience: Duration) -> anyhow::Result<Answer> {
 
 /// Appends to `narrows.crash` in the data folder how a worker process died, with the last lines of the log.
 pub fn report_death(launch: &Launch, pid: Pid, death: &str) {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let since_epoch = narrows_proxy::clock::now().as_secs();
     let version = env!("CARGO_PKG_VERSION");
     let lines = last_lines(launch.log.as_deref().unwrap_or(Path::new(STANDARD_ERROR))).unwrap_or_default();
     let report = format!("{since_epoch} process {pid} of version {version}: {death}\n{lines}\n");

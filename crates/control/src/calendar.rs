@@ -1,10 +1,12 @@
 //! The calendar, in UTC.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
+
+use narrows_proxy::clock::since_1970;
 
 /// `YYYY-MM-DD hh:mm:ss` and the microseconds as a fraction, of which `digits` are kept (at most 6).
 pub fn date_and_fraction(time: SystemTime, digits: usize) -> String {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = since_1970(time);
     let seconds = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
     let micros = format!("{:06}", since.subsec_micros());
     format!("{}.{}", date_and_time(seconds), micros.get(..digits).unwrap_or(&micros))

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use narrows_proxy::clock::since_1970;
 use narrows_proxy::snapshot::HostgroupId;
 use narrows_proxy::stats::{Observer, wait};
 use serde_json::{Value as Json, json};
@@ -135,7 +136,7 @@ impl Holds {
 
     /// The holds as JSON, for [`Holds::from_json`].
     pub fn to_json(&self) -> Json {
-        let ms = |time: SystemTime| time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+        let ms = |time: SystemTime| since_1970(time).as_millis() as u64;
         self.held
             .iter()
             .map(|(hostgroup, hold)| json!([hostgroup.0, ms(hold.end), hold.by, hold.is_of_switchover]))

@@ -1,7 +1,8 @@
 //! How far a server is behind another one, as the monitor last found, and the limit that a statement sets.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::clock;
 
 /// How far a server may lag and still get a statement: the hints `max_lag_ms` and `min_epoch_ms`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,8 +103,7 @@ impl LagLimit {
 }
 
 fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(clock::now().as_millis()).unwrap_or(u64::MAX)
 }
 
 /// The most that a hint may ask for, as in ProxySQL.

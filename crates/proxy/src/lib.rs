@@ -9,6 +9,7 @@ pub mod backend;
 pub mod buffer;
 pub mod cache;
 pub mod client;
+pub mod clock;
 pub mod descriptors;
 pub mod event_loop;
 pub mod figures;

@@ -39,6 +39,7 @@ const CONTROL: Floors = &[
 ];
 
 const PROXY: Floors = &[
+    &["clock"],
     &[
         "hash",
         "lag",

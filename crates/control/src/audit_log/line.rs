@@ -1,8 +1,9 @@
 //! How an event is written: as an object of JSON, with ProxySQL's names.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use narrows_proxy::audit::AuditEvent;
+use narrows_proxy::clock::since_1970;
 use serde_json::{Map, Value as Json, json};
 
 use crate::calendar::date_and_fraction;
@@ -38,8 +39,7 @@ fn address((host, port): &(String, u16)) -> String {
 
 /// Milliseconds since 1970.
 fn millis(time: SystemTime) -> u64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(since_1970(time).as_millis()).unwrap_or(u64::MAX)
 }
 
 /// `YYYY-MM-DD hh:mm:ss.mmm` in UTC.
@@ -64,7 +64,7 @@ mod tests {
             local: ("/tmp/narrows.sock".to_owned(), 0),
             ..AuditPeer::default()
         };
-        let time = UNIX_EPOCH + Duration::from_millis(1_709_251_200_123);
+        let time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_709_251_200_123);
         let event = AuditEvent { event: "MySQL_Client_Connect_ERR", time, peer, more: Vec::new() };
         let line = line(&event.with("error", 1045));
         assert!(!line.contains('\n'), "{line}");

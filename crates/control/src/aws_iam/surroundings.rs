@@ -1,7 +1,7 @@
 //! What the sources of keys have in common: the environment, small files, and the limits of requests.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
@@ -14,11 +14,7 @@ use crate::http_client::authorities;
 /// The environment of the process, or of a test.
 pub(super) type Environment = Box<dyn Fn(&str) -> Option<String> + Send>;
 
-/// Seconds since 1970.
-pub(super) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-}
+pub(super) use narrows_proxy::clock::now_s as now;
 
 /// What a file has, which is a token or has keys.
 pub(super) fn small_file(path: &str) -> Result<Zeroizing<String>, String> {

@@ -1,6 +1,6 @@
 //! FLEET: how its members are, and changes that become its versions.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use narrows_proxy::clock;
 
 use super::verb::{Call, Parts, Verb, Who};
 use crate::admin::reply::Reply;
@@ -148,8 +148,7 @@ fn members(parts: &mut Parts<'_>, call: &Call<'_>) -> Reply {
         None => return Reply::NotYet,
         Some(reports) => reports,
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    let now = clock::now_s();
     let mut rows: Vec<Vec<Option<String>>> = match &reports {
         Ok(reports) => reports.iter().map(|report| row_of(report, &node, &view, now)).collect(),
         Err(_) => Vec::new(),

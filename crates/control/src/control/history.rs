@@ -5,8 +5,9 @@ mod aggregates;
 mod samples;
 mod traffic;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use narrows_proxy::clock::now_s;
 use narrows_proxy::stats::Observer;
 
 use crate::store::Store;
@@ -28,7 +29,7 @@ pub struct History {
 impl History {
     /// Does what is due. Without workers, nothing is sampled.
     pub fn tick(&mut self, store: &mut Store, observer: Option<&Observer>) {
-        let now = now();
+        let now = now_s();
         if let Some(observer) = observer {
             self.samples.take(store, observer, now);
             self.traffic.take(store, observer, now);
@@ -48,18 +49,12 @@ impl History {
 
     /// Writes what is still in memory.
     pub fn flush(&mut self, store: &mut Store) {
-        self.traffic.write(store, now());
+        self.traffic.write(store, now_s());
     }
 }
 
 /// How the names of the tables of traffic begin.
 const TRAFFIC: &[u8] = b"narrows_traffic_";
-
-/// Seconds since 1970, by the clock of the machine.
-fn now() -> i64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX)
-}
 
 /// A number of seconds in a variable; 0 if there is none.
 fn interval(store: &Store, variable: &str) -> u64 {

@@ -8,9 +8,10 @@ mod trials;
 mod tries;
 
 use std::rc::Rc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use http_body_util::BodyExt;
+use narrows_proxy::clock::now_s;
 use narrows_proxy::rt::{
     self, Instant, MailboxReceiver, Notify, oneshot, sleep, sleep_until, spawn_local, timeout,
 };
@@ -145,7 +146,7 @@ impl Runner {
             status: LocalStatus::default(),
             ask,
             view,
-            since: now(),
+            since: now_s(),
             refused_at: None,
             lease: None,
             own,
@@ -282,7 +283,7 @@ impl Runner {
     fn is_applied(&mut self, mark: FleetMark, duty: Option<TrialDuty>) {
         let is_other = self.member.running.is_none_or(|it| it.version != mark.version);
         if is_other {
-            (self.since, self.status.drift) = (now(), 0);
+            (self.since, self.status.drift) = (now_s(), 0);
             let (version, trial) = (mark.version, mark.is_on_trial);
             tracing::info!(version, trial, "a version of the fleet is in force");
         }
@@ -336,12 +337,6 @@ impl Runner {
         self.etcd.turn_away();
         self.is_without_etcd(&reason);
     }
-}
-
-/// Seconds since 1970, by the clock of the machine.
-pub(super) fn now() -> i64 {
-    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// The pause between two looks at etcd, if nothing wakes the thread.

@@ -1,7 +1,9 @@
 //! Whether the monitor's checks of each server succeed: a failing check decides nothing, but it has to be reported.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+
+use narrows_proxy::clock;
 
 use super::check::CheckKind;
 use super::log::Record;
@@ -48,7 +50,7 @@ impl Health {
         };
         let is_news = state.failing.as_ref().is_none_or(|failing| is_other(&failing.reason, reason));
         let failing = state.failing.get_or_insert_with(|| Failing {
-            since: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            since: clock::now().as_secs(),
             times: 0,
             reason: String::new(),
             is_told: false,

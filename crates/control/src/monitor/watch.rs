@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use narrows_proxy::backend::BackendError;
+use narrows_proxy::clock::since_1970;
 use narrows_proxy::rt::{Instant, JoinHandle, Notify, select, spawn_local, timeout, timeout_at};
 use narrows_proxy::snapshot::HostgroupId;
 
@@ -194,12 +195,11 @@ impl Shared {
     ) {
         let error = outcome.as_ref().err();
         let took = u64::try_from(start.clock.elapsed().as_micros()).unwrap_or(u64::MAX);
-        let since_1970 = start.at.duration_since(UNIX_EPOCH).unwrap_or_default();
         self.reports.record(Record {
             kind,
             subject,
             address: self.address.clone(),
-            start_us: i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX),
+            start_us: i64::try_from(since_1970(start.at).as_micros()).unwrap_or(i64::MAX),
             outcome: match error {
                 None => Ok(took),
                 Some(BackendError::Timeout) => Err(format!("timeout after {} ms", took / 1_000)),

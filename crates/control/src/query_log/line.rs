@@ -1,8 +1,9 @@
 //! How a record is written: as an object of JSON, or as a line of text in the manner of ProxySQL's reader.
 
 use std::fmt::Write;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
+use narrows_proxy::clock::since_1970;
 use narrows_proxy::query_log::{BoundValues, Record};
 use serde_json::{Value, json};
 
@@ -108,7 +109,7 @@ fn text(record: &Record) -> String {
 
 /// Microseconds since 1970.
 pub fn micros(time: SystemTime) -> u64 {
-    whole_micros(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+    whole_micros(since_1970(time))
 }
 
 fn whole_micros(time: Duration) -> u64 {
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn dates_are_those_of_the_calendar() {
-        let at = |seconds| date(UNIX_EPOCH + Duration::from_secs(seconds));
+        let at = |seconds| date(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
         assert_eq!(at(0), "1970-01-01 00:00:00.000000");
         assert_eq!(at(951_782_399), "2000-02-28 23:59:59.000000");
         assert_eq!(at(951_782_400), "2000-02-29 00:00:00.000000");

@@ -5,8 +5,9 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use narrows_proxy::clock;
 use narrows_proxy::stats::{DigestLine, Take, wait};
 
 use super::Runtime;
@@ -141,9 +142,8 @@ impl Runtime {
 
     /// Since when statements are counted, in seconds since 1970.
     pub(super) fn counted_since(&self, now: Instant) -> i64 {
-        let since = SystemTime::now().checked_sub(self.hour.span(now)).unwrap_or(UNIX_EPOCH);
-        let since = since.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        i64::try_from(since).unwrap_or(i64::MAX)
+        let since = clock::now().saturating_sub(self.hour.span(now));
+        i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
     }
 }
 

@@ -2,8 +2,9 @@
 //! they expire.
 
 use std::collections::HashMap;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use narrows_proxy::clock;
 use narrows_proxy::tls::{Certificate, SharedTls, TowardServers};
 
 use super::Runtime;
@@ -94,9 +95,7 @@ impl Runtime {
 
     /// Warns of certificates that expire soon, once a day.
     pub fn warn_of_expiry(&mut self) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let now = i64::try_from(since.as_secs()).unwrap_or(i64::MAX);
-        for warning in self.expiry.due(&self.rows.tls.certificates, now, Instant::now()) {
+        for warning in self.expiry.due(&self.rows.tls.certificates, clock::now_s(), Instant::now()) {
             tracing::warn!("{warning}");
         }
     }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
+use narrows_proxy::clock;
 use narrows_proxy::hostgroup::{Hostgroup, Server};
 use narrows_proxy::lag::ReplicaLag;
 use narrows_proxy::server::DataPlane;
@@ -97,8 +98,7 @@ impl Runtime {
         }
         self.servers.purged = Instant::now();
         let longest = settings.timings.values().map(|timing| timing.interval).max().unwrap_or_default();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let oldest = now.saturating_sub(settings.history.max(longest));
+        let oldest = clock::now().saturating_sub(settings.history.max(longest));
         if let Err(refusal) = store.forget_records_before(i64::try_from(oldest.as_micros()).unwrap_or(0)) {
             tracing::warn!(reason = refusal.message, "cannot delete old results of checks");
         }

@@ -4,8 +4,8 @@
 //! that has died nor one whose role has just changed is taken for a second one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use narrows_proxy::clock;
 use narrows_proxy::snapshot::{CheckType, HostgroupId, Rows, ServerStatus};
 
 use crate::monitor::check::{LogCell, Subject};
@@ -50,7 +50,7 @@ impl PairWriters {
             let mut writers = same.unwrap_or_else(|| Writers {
                 check_type,
                 servers,
-                since_us: now_us(),
+                since_us: clock::now_us(),
                 confirmed: BTreeSet::new(),
                 is_told,
             });
@@ -104,9 +104,4 @@ impl Writers {
             tracing::info!(%hostgroup, server, "a writer hostgroup has one writer again, or none");
         }
     }
-}
-
-fn now_us() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(now.as_micros()).unwrap_or(i64::MAX)
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+use narrows_proxy::clock::since_1970;
+
 use super::job::ScheduledJob;
 
 /// The figures of all jobs, by id.
@@ -52,7 +54,7 @@ impl JobFigures {
 
     /// When the last run began, in seconds since 1970.
     pub fn last_started_s(&self) -> Option<u64> {
-        Some(self.last_started?.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs())
+        Some(since_1970(self.last_started?).as_secs())
     }
 }
 

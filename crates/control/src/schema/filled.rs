@@ -1,10 +1,11 @@
 //! The columns of the statistics tables that have a row per server, session, statement and so on: each with its definition
 //! and its cell.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use narrows_proxy::auth_query::QueriedAccount;
 use narrows_proxy::client::ClientHost;
+use narrows_proxy::clock;
 use narrows_proxy::passthrough::FoundAccount;
 use narrows_proxy::snapshot::HostgroupId;
 use narrows_proxy::stats::{
@@ -23,8 +24,7 @@ use super::cells::{Row, digest, integer, number, optional_text, text};
 
 /// The date and time so long ago.
 fn before(ago: Duration) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    date_and_time(i64::try_from(now.saturating_sub(ago).as_secs()).unwrap_or_default())
+    date_and_time(i64::try_from(clock::now().saturating_sub(ago).as_secs()).unwrap_or_default())
 }
 
 fn millis(time: Duration) -> u64 {

@@ -1,6 +1,6 @@
 //! Other nodes of a cluster that have announced themselves: `stats_proxysql_servers_clients_status`.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use narrows_proxy::clock;
 
 use crate::admin::reply::Reply;
 use crate::admin::request::Caller;
@@ -23,7 +23,7 @@ impl Nodes {
             host: caller.host.clone(),
             port: caller.port,
             interface: interface.to_owned(),
-            last_seen: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            last_seen: clock::now().as_secs(),
         });
         Reply::ok()
     }

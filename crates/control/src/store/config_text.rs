@@ -1,8 +1,8 @@
 //! Memory as a configuration file, in the syntax of `proxysql.cnf`, which both programs read.
 
 use std::fmt::Write;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use narrows_proxy::clock;
 use rusqlite::types::Value;
 
 use super::answer::Refusal;
@@ -37,8 +37,7 @@ impl Store {
     /// # Errors
     /// SQLite's error.
     pub fn config_text(&mut self) -> Result<String, Refusal> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        let now = date_and_time(i64::try_from(now).unwrap_or(0));
+        let now = date_and_time(clock::now_s());
         let mut text = format!("# Configuration as it was in memory on {now} UTC.\n");
         for module in ORDER {
             match module.prefix() {

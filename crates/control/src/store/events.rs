@@ -1,8 +1,8 @@
 //! Logged statements in `stats_history`.
 
 use std::collections::HashSet;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use narrows_proxy::clock;
 use rusqlite::types::Value;
 
 use super::Store;
@@ -41,8 +41,7 @@ impl Store {
                 insert.execute(rusqlite::params_from_iter(row))?;
             }
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let oldest = i64::try_from(now.as_micros()).unwrap_or(i64::MAX).saturating_sub(KEPT_US);
+        let oldest = clock::now_us().saturating_sub(KEPT_US);
         // Ids are in the order of insertion: the old ones come first, and no others are read.
         transaction.execute(
             "DELETE FROM stats_history.history_mysql_query_events WHERE id < coalesce((SELECT id FROM \

@@ -4,8 +4,8 @@
 //! names them.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use narrows_proxy::clock;
 use narrows_proxy::snapshot::{Rows, ServerRow, ServerStatus};
 use narrows_wire::auth::client_side::Stored;
 use rusqlite::types::Value;
@@ -161,7 +161,7 @@ impl Store {
 
     /// Records that `module` was loaded.
     pub(super) fn note_checksums(&mut self, module: Module) -> Result<(), Refusal> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let now = clock::now_s();
         for name in module.checksums() {
             let sum = match module.prefix() {
                 Some(prefix) => self.checksum_of_variables(prefix),
@@ -172,7 +172,7 @@ impl Store {
             };
             let load = self.running.loads.entry(name).or_default();
             load.version += 1;
-            load.epoch = i64::try_from(now).unwrap_or(i64::MAX);
+            load.epoch = now;
             load.checksum = sum;
         }
         Ok(())

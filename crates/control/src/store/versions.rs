@@ -4,8 +4,8 @@
 //! once for equal contents. Contents have passwords, as the tables of the configuration do.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use narrows_proxy::clock;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension};
 
@@ -407,8 +407,7 @@ fn add(
     let json = after.to_json();
     let checksum = checksum(&json);
     let bytes = zstd::encode_all(json.as_slice(), COMPRESSION).map_err(Refusal::admin)?;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let now = i64::try_from(now).unwrap_or(i64::MAX);
+    let now = clock::now_s();
     let text = |text: &str| text.chars().take(LONGEST).collect::<String>();
     connection.execute(
         "INSERT OR IGNORE INTO disk.narrows_config_documents (checksum, document) VALUES (?1, ?2)",

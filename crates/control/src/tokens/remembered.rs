@@ -3,8 +3,9 @@
 //! A token itself is not kept: it is found by its hash, in memory only.
 
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use narrows_proxy::clock;
 use narrows_proxy::rt::Instant;
 use narrows_proxy::tokens::Excerpt;
 use serde_json::{Map, Value};
@@ -40,7 +41,7 @@ impl Remembered {
 
     /// Whether a token was good when its API server was asked last.
     pub fn was_good(&self, hash: &TokenHash) -> bool {
-        self.good.get(hash).is_some_and(|good| good.expires > seconds())
+        self.good.get(hash).is_some_and(|good| good.expires > clock::now().as_secs())
     }
 
     /// Remembers an answer about a token that `expires` at this time in seconds since 1970.
@@ -50,7 +51,7 @@ impl Remembered {
             Ok(claims) => {
                 self.refused.remove(&hash);
                 if self.has_room(&hash, now) {
-                    let left = Duration::from_secs(expires.saturating_sub(seconds()));
+                    let left = Duration::from_secs(expires.saturating_sub(clock::now().as_secs()));
                     let until = now + left.min(GOOD_FOR);
                     self.good.insert(hash, Good { until, expires, claims: claims.clone() });
                 }
@@ -67,19 +68,14 @@ impl Remembered {
     /// longer counts.
     fn has_room(&mut self, hash: &TokenHash, now: Instant) -> bool {
         if self.good.len() >= MOST_GOOD && !self.good.contains_key(hash) {
-            let clock = seconds();
-            self.good.retain(|_, good| good.expires > clock);
+            let seconds = clock::now().as_secs();
+            self.good.retain(|_, good| good.expires > seconds);
             if self.good.len() >= MOST_GOOD {
                 self.good.retain(|_, good| good.until > now);
             }
         }
         self.good.len() < MOST_GOOD || self.good.contains_key(hash)
     }
-}
-
-/// Seconds since 1970.
-fn seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// How long the answer about a valid token counts: as long may the token of a pod be good that was deleted.
@@ -105,7 +101,7 @@ mod tests {
     fn an_answer_counts_for_a_time_and_the_last_one_is_the_one() {
         let (mut remembered, now) = (Remembered::default(), Instant::now());
         let (good, bad) = (Ok(Map::new()), Err(Excerpt::of("no")));
-        let expires = seconds() + 600;
+        let expires = clock::now().as_secs() + 600;
         assert_eq!(remembered.said(&hash(1), now), None);
         remembered.note(hash(1), expires, &good);
         assert_eq!(remembered.said(&hash(1), now), Some(good.clone()));
@@ -123,7 +119,7 @@ mod tests {
     #[test]
     fn there_is_a_bound_and_what_has_expired_goes_first() {
         let (mut remembered, good) = (Remembered::default(), Ok(Map::new()));
-        let expires = seconds() + 600;
+        let expires = clock::now().as_secs() + 600;
         remembered.note(hash(0), 1, &good);
         (1..=MOST_GOOD + 1).for_each(|number| remembered.note(hash(number), expires, &good));
         assert_eq!(remembered.good.len(), MOST_GOOD);

@@ -10,8 +10,9 @@
 //! └─ relay                  the rest of the answer; only if it did not arrive as a whole
 //! ```
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
+use narrows_proxy::clock::since_1970;
 use narrows_proxy::query_log::{Record, Trace};
 use opentelemetry_proto::tonic::common::v1::KeyValue;
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
@@ -148,7 +149,7 @@ impl Build<'_> {
 
     /// A time in ns since 1970.
     fn at(&self, after: Duration) -> u64 {
-        let since = self.record.began.duration_since(UNIX_EPOCH).unwrap_or_default() + after;
+        let since = since_1970(self.record.began) + after;
         u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
     }
 }

@@ -2,9 +2,11 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::sync::{MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use narrows_wire::gtid::GtidSet;
+
+use crate::clock::now_us;
 
 /// The transactions that a server is known to have applied. Only used where reads must see writes.
 ///
@@ -128,11 +130,6 @@ impl Position {
     fn applied(&self) -> MutexGuard<'_, GtidSet> {
         self.applied.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-fn now_us() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
 }
 
 fn milliseconds(time: Duration) -> u64 {

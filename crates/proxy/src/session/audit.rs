@@ -1,13 +1,12 @@
 //! The session's events for the audit log.
 
-use std::time::SystemTime;
-
 use narrows_wire::Command;
 
 use super::job::Job;
 use super::outcome::Outcome;
 use super::{End, Session};
 use crate::audit::{AuditEvent, AuditPeer};
+use crate::clock;
 use crate::stream::Transport;
 
 impl Session {
@@ -16,8 +15,7 @@ impl Session {
         let event = if matches!(end, End::Quit) { "MySQL_Client_Quit" } else { "MySQL_Client_Close" };
         self.worker.peers.audit(|| {
             let connected = self.handle.logged_in().elapsed();
-            let began = SystemTime::now().checked_sub(connected).unwrap_or(SystemTime::UNIX_EPOCH);
-            let began = began.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let began = clock::now().saturating_sub(connected);
             let event = AuditEvent::now(event, self.audit_peer())
                 .with("creation_timestamp", u64::try_from(began.as_millis()).unwrap_or(u64::MAX))
                 .with(

@@ -5,13 +5,13 @@
 //! multiplexing off or sending a transaction elsewhere, is not followed, except `next_query_flagIN`.
 
 use std::rc::Rc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use narrows_sql::{Statement, digest_hash, digest_text};
 
 use super::Session;
 use super::query::changing;
 use super::statements::{ClientStatement, Remembered};
+use crate::clock;
 use crate::figures::{DryRunChange, DryRunKey, DryRunLine, SHOWN_TEXT};
 use crate::recent_texts::TextDigest;
 use crate::route::{Asking, DryRunDifference, Ruled, Step, digest_options, may_differ};
@@ -158,7 +158,7 @@ impl Session {
         let username = &self.want.account.row.username;
         let schemaname = self.data.state.schema.as_deref().unwrap_or_default();
         let key = DryRunKey { schemaname, username, digest, decisions: difference.number() };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = clock::now().as_secs();
         let mut table = self.worker.figures.dry_run.borrow_mut();
         let mut counters = self.worker.counters.borrow_mut();
         counters.dry_run_changes += 1;

@@ -1,7 +1,8 @@
 //! Which of an account's two passwords are still used: an operator who replaces one sees when the other can go.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::clock;
 
 /// Who uses a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +31,7 @@ struct Used {
 impl PasswordUse {
     /// Counts a login with the password of that number.
     pub fn note(&self, side: PasswordSide, number: usize) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let now = clock::now().as_secs();
         if let Some(used) = self.of(side).get(number) {
             used.count.fetch_add(1, Ordering::Relaxed);
             used.last.store(now, Ordering::Relaxed);

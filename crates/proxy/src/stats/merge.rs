@@ -1,11 +1,12 @@
 //! Merges the rows of several workers.
 
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use super::{
     DigestKey, DigestLine, DigestTable, ErrorFigures, ErrorKey, ErrorLine, ErrorTable, Row, RowFigures,
 };
+use crate::clock;
 use crate::rows::HostgroupId;
 use crate::rt::Instant;
 
@@ -17,8 +18,7 @@ pub(super) struct Epoch(u64);
 
 impl Epoch {
     pub(super) fn new(started: Instant) -> Epoch {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Epoch(now.saturating_sub(started.elapsed()).as_secs())
+        Epoch(clock::now().saturating_sub(started.elapsed()).as_secs())
     }
 
     pub(super) fn unix(&self, since_start_s: u64) -> u64 {

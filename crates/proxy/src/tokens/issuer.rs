@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use narrows_wire::auth::Password;
 use serde_json::{Map, Value};
@@ -222,5 +222,5 @@ impl std::ops::Deref for SharedIssuers {
 
 /// Seconds since 1970.
 pub(super) fn seconds_now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    crate::clock::now().as_secs()
 }

@@ -3,8 +3,9 @@
 //! The one table for all workers; nobody looks at it while `mysql-client_host_cache_size` leaves it off.
 
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use crate::clock;
 use crate::rows::Variables;
 
 /// One address that failed to log in.
@@ -43,7 +44,7 @@ impl ClientHosts {
         if !is_on(variables) {
             return;
         }
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = clock::now();
         self.with(|hosts| {
             if hosts.len() >= variables.client_host_cache_size && !hosts.contains_key(address) {
                 let oldest = hosts.iter().min_by_key(|(_, (_, last))| *last);

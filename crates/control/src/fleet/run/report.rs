@@ -13,7 +13,7 @@ use super::super::host_name;
 use super::super::report::{NodeReport, ReportOrigin};
 use super::super::taken_back::{self, TakenBack};
 use super::super::transaction::{KeyValue, Transaction};
-use super::{Runner, now};
+use super::{Runner, now_s};
 
 /// What this process knows of the report under its name.
 pub(super) struct OwnReport {
@@ -93,7 +93,7 @@ impl Runner {
         }
         let lease = self.lease().await?;
         let key = self.keys.node(&self.member.node);
-        let value = NodeReport { reported: now(), ..report.clone() }.encode();
+        let value = NodeReport { reported: now_s(), ..report.clone() }.encode();
         // What is found there may have gone until it is written over.
         for _ in 0..ATTEMPTS {
             let put = Transaction::default()

@@ -15,7 +15,7 @@ use super::super::transaction::Transaction;
 use super::super::trial::{TrialState, judge};
 use super::super::unusable;
 use super::report::LONGEST_LEASE;
-use super::{Runner, now};
+use super::{Runner, now_s};
 
 /// A trial that was begun here.
 pub(super) struct OwnTrial {
@@ -184,7 +184,7 @@ impl Runner {
             by: trial.by.clone(),
             nodes: trial.nodes.clone(),
             reason: reason.to_owned(),
-            at: now(),
+            at: now_s(),
         };
         let end = Transaction::default()
             .when(&trial_key, trial.revision)

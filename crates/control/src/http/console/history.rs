@@ -1,7 +1,9 @@
 //! What has happened in an hour, a day, a week or a month, as charts and as a table.
 
 use std::cell::RefCell;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+
+use narrows_proxy::clock::now_s;
 
 use super::chart::{Axis, CLASSES, Chart, Pieces};
 use super::fields::Fields;
@@ -30,7 +32,7 @@ pub async fn last_hour(viewer: &Viewer<'_>) -> Result<Html, Trouble> {
     }
     // The overview is sent often, so it has fewer points.
     let span = Span::hour(30);
-    let period = span.period(now());
+    let period = span.period(now_s());
     let points = points(viewer, &span, period).await?;
     let charts = charts(PANELS.iter().take(MOST_IMPORTANT), &points, &span, period);
     viewer.console.last_hour.replace(Some((Instant::now(), charts.clone())));
@@ -43,7 +45,7 @@ pub async fn last_hour(viewer: &Viewer<'_>) -> Result<Html, Trouble> {
 /// If Narrows does not answer.
 pub async fn page(viewer: &Viewer<'_>, fields: &Fields) -> Result<ConsolePage, Trouble> {
     let span = Span::chosen(fields);
-    let period = span.period(now());
+    let period = span.period(now_s());
     let points = points(viewer, span, period).await?;
     let mut contents = choices(span);
     contents.raw("<p class=\"remark\">").text(&minute(period.from)).raw(" to ").text(&minute(period.to));
@@ -56,12 +58,6 @@ pub async fn page(viewer: &Viewer<'_>, fields: &Fields) -> Result<ConsolePage, T
     }
     contents.push(&charts(PANELS.iter(), &points, span, period)).push(&table(&points));
     Ok(ConsolePage { title: "History", path: "/console/history", contents, refresh_s: 30, acts: false })
-}
-
-/// The present in Unix time.
-fn now() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    i64::try_from(now).unwrap_or(0)
 }
 
 async fn points(viewer: &Viewer<'_>, span: &Span, period: Period) -> Result<Vec<Point>, Trouble> {

@@ -1,7 +1,8 @@
 //! The states of servers over time, as SVG: a line for each server, and a piece of it for each state.
 
 use std::collections::BTreeMap;
-use std::time::{SystemTime, UNIX_EPOCH};
+
+use narrows_proxy::clock;
 
 use super::html::Html;
 use super::servers::Reasons;
@@ -18,7 +19,7 @@ struct Piece {
 /// The picture of rows that have: when a state begins, hostgroup, server, port, state, and the server's last sample.
 /// The reasons are those of the present states.
 pub fn chart(states: &Listing, reasons: &Reasons) -> Html {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = clock::now().as_secs();
     let mut begins: BTreeMap<(i64, String), Vec<Piece>> = BTreeMap::new();
     for row in &states.rows {
         let number = |place| row.text(place).parse::<u64>().unwrap_or(0);

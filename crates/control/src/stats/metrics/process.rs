@@ -1,7 +1,8 @@
 //! Metrics of the process, under the names that Prometheus' own libraries use.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use narrows_proxy::clock;
 use narrows_proxy::rt::{most_descriptors, processor_time};
 use narrows_proxy::stats::MemoryFigures;
 
@@ -14,7 +15,7 @@ pub fn write(page: &mut Page, memory: &MemoryFigures, uptime: Duration) {
     page.single("process_cpu_seconds_total", Counter, help, processor_time().as_secs_f64());
     page.single("process_resident_memory_bytes", Gauge, "Memory of the process.", memory.resident);
     page.single("process_virtual_memory_bytes", Gauge, "Address space of the process.", memory.virtual_size);
-    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().saturating_sub(uptime);
+    let started = clock::now().saturating_sub(uptime);
     let help = "When the process started, in seconds since 1970.";
     page.single("process_start_time_seconds", Gauge, help, started.as_secs());
     page.single("process_max_fds", Gauge, "The limit of open files.", most_descriptors());
