@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use narrows_proxy::rt::BoundListener;
-use narrows_proxy::sockets::Sockets;
+use narrows_proxy::sockets::{ListenFor, Sockets};
 use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{info, warn};
@@ -45,6 +46,8 @@ struct Kept {
     released: BTreeSet<String>,
     /// Listening sockets by interface.
     sockets: BTreeMap<String, OwnedFd>,
+    /// For whom this process listens on them.
+    taken: BTreeMap<String, ListenFor>,
     frozen: Option<Frozen>,
     keepers: Option<Keepers>,
     transfers: Vec<PendingTransfer>,
@@ -278,11 +281,16 @@ fn in_memory(bytes: &[u8]) -> io::Result<OwnedFd> {
 }
 
 impl Sockets for Line {
-    fn bind(&self, interface: &str) -> io::Result<BoundListener> {
+    fn bind(&self, interface: &str, whom: ListenFor) -> io::Result<BoundListener> {
         let interface = normal(interface);
         let mut kept = self.lock();
+        if kept.taken.get(&interface).is_some_and(|known| *known != whom) {
+            return Err(Errno::ADDRINUSE.into());
+        }
         if let Some(socket) = kept.sockets.get(&interface) {
-            return BoundListener::adopt(socket.try_clone()?);
+            let listener = BoundListener::adopt(socket.try_clone()?)?;
+            kept.taken.insert(interface, whom);
+            return Ok(listener);
         }
         let listener = match BoundListener::bind(&interface) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && kept.released.contains(&interface) => {
@@ -292,13 +300,15 @@ impl Sockets for Line {
         };
         kept.released.remove(&interface);
         tell(&kept, &ToSupervisor::Keep(interface.clone()), &[listener.as_fd()]);
-        kept.sockets.insert(interface, listener.as_fd().try_clone_to_owned()?);
+        kept.sockets.insert(interface.clone(), listener.as_fd().try_clone_to_owned()?);
+        kept.taken.insert(interface, whom);
         Ok(listener)
     }
 
     fn release(&self, interface: &str) {
         let mut kept = self.lock();
         let interface = normal(interface);
+        kept.taken.remove(&interface);
         if kept.sockets.remove(&interface).is_some() {
             tell(&kept, &ToSupervisor::Release(interface.clone()), &[]);
             kept.released.insert(interface);
@@ -341,16 +351,38 @@ mod tests {
         let (channel, supervisor) = Channel::pair().unwrap();
         let (orders, _told) = unbounded_channel();
         let line = Line::new(channel, Vec::new(), orders);
-        let listener = line.bind("127.0.0.1:0").unwrap();
+        let listener = line.bind("127.0.0.1:0", ListenFor::Clients).unwrap();
         let Received::Message(ToSupervisor::Keep(interface), mut sockets) = supervisor.receive().unwrap()
         else {
             panic!("the socket must be kept")
         };
         let kept = BoundListener::adopt(sockets.pop().unwrap()).unwrap();
         assert_eq!((interface.as_str(), kept.address()), ("127.0.0.1:0", listener.address()));
-        assert_eq!(line.bind("127.0.0.1:0").unwrap().address(), kept.address());
+        assert_eq!(line.bind("127.0.0.1:0", ListenFor::Clients).unwrap().address(), kept.address());
         line.release("127.0.0.1:0");
         assert!(matches!(supervisor.receive().unwrap(), Received::Message(ToSupervisor::Release(_), _)));
+    }
+
+    #[test]
+    fn nobody_gets_the_socket_that_this_process_has_for_others() {
+        let (channel, supervisor) = Channel::pair().unwrap();
+        let (orders, _told) = unbounded_channel();
+        let line = Line::new(channel, Vec::new(), orders);
+        let address = line.bind("127.0.0.1:0", ListenFor::Clients).unwrap().address();
+        let refused = line.bind("127.0.0.1:0", ListenFor::Administrators).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AddrInUse);
+        line.release("127.0.0.1:0");
+        line.bind("127.0.0.1:0", ListenFor::Administrators).unwrap();
+
+        // The next process may have another configuration.
+        let Received::Message(ToSupervisor::Keep(_), sockets) = supervisor.receive().unwrap() else {
+            panic!("the socket must be kept")
+        };
+        let (channel, _supervisor) = Channel::pair().unwrap();
+        let (orders, _told) = unbounded_channel();
+        let next =
+            Line::new(channel, vec![("127.0.0.1:0".to_owned(), sockets.into_iter().next().unwrap())], orders);
+        assert_eq!(next.bind("127.0.0.1:0", ListenFor::Http).unwrap().address(), address);
     }
 
     #[test]
@@ -376,7 +408,7 @@ mod tests {
         let (channel, supervisor) = Channel::pair().unwrap();
         let (orders, mut told) = unbounded_channel();
         let line = Line::new(channel, Vec::new(), orders);
-        let listener = line.bind("127.0.0.1:0").unwrap();
+        let listener = line.bind("127.0.0.1:0", ListenFor::Clients).unwrap();
         line.keep(b"what runs");
         drop(supervisor);
         assert!(matches!(told.blocking_recv(), Some(Order::Cut)));

@@ -2,10 +2,10 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io;
 use std::net::TcpListener;
 
 use narrows_proxy::rt::{BoundListener, JoinHandle, Listener, spawn_local};
-use narrows_proxy::sockets::Sockets;
 
 /// The interfaces to listen on.
 #[derive(Debug, Default)]
@@ -22,13 +22,13 @@ impl Interfaces {
     pub fn bind(
         wanted: Vec<String>,
         current: &[String],
-        sockets: &dyn Sockets,
         variable: &str,
+        bind: impl Fn(&str) -> io::Result<BoundListener>,
     ) -> (Interfaces, Vec<String>) {
         let (mut interfaces, mut remarks) = (Interfaces::default(), Vec::new());
         for interface in wanted {
             if !current.contains(&interface) {
-                match sockets.bind(&interface) {
+                match bind(&interface) {
                     Ok(listener) => interfaces.new.push((interface.clone(), listener)),
                     Err(error) => {
                         remarks.push(format!("cannot listen on {interface} ({variable}): {error}"));

@@ -13,7 +13,7 @@ use crate::hot_restart::{Loss, ReceivedClient, slot_table};
 use crate::query_log::{QueryLog, Settings};
 use crate::rt::{self, BoundListener, MailboxSender};
 use crate::snapshot::{CompileError, Rows, Snapshot, Variables};
-use crate::sockets::{Own, Sockets};
+use crate::sockets::{ListenFor, Own, Sockets};
 use crate::stats::{Observer, wait};
 use crate::stream::DetachedStream;
 use crate::tls::SharedTls;
@@ -350,7 +350,9 @@ fn note_ports(addresses: &[String]) {
 
 fn bind(sockets: &dyn Sockets, interfaces: &[String]) -> Result<Vec<BoundListener>, StartError> {
     let bind = |interface: &String| {
-        sockets.bind(interface).map_err(|source| StartError::Listen { interface: interface.clone(), source })
+        sockets
+            .bind(interface, ListenFor::Clients)
+            .map_err(|source| StartError::Listen { interface: interface.clone(), source })
     };
     interfaces.iter().map(bind).collect()
 }

@@ -5,14 +5,25 @@ use std::io;
 
 use crate::rt::BoundListener;
 
+/// For whom an interface is listened on. If two of them had one socket, each would get a part of the other's connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ListenFor {
+    /// Clients of the data plane.
+    Clients,
+    /// Administrators, with the MySQL protocol.
+    Administrators,
+    /// Programs and people that speak HTTP.
+    Http,
+}
+
 /// Makes listening sockets. The implementation may keep them open beyond the end of this process, so that clients that
 /// connect in the meantime wait instead of being refused.
 pub trait Sockets: Debug + Send + Sync {
     /// The socket of `interface`, listening.
     ///
     /// # Errors
-    /// As [`BoundListener::bind`].
-    fn bind(&self, interface: &str) -> io::Result<BoundListener>;
+    /// As [`BoundListener::bind`]; also `AddrInUse` if this process listens there for others.
+    fn bind(&self, interface: &str, whom: ListenFor) -> io::Result<BoundListener>;
 
     /// Nobody must listen on `interface` any more: clients are refused there once this process has closed its socket.
     fn release(&self, interface: &str);
@@ -23,7 +34,7 @@ pub trait Sockets: Debug + Send + Sync {
 pub struct Own;
 
 impl Sockets for Own {
-    fn bind(&self, interface: &str) -> io::Result<BoundListener> {
+    fn bind(&self, interface: &str, _whom: ListenFor) -> io::Result<BoundListener> {
         BoundListener::bind(interface)
     }
 

@@ -198,6 +198,30 @@ fn accounts_of_administrators_and_their_port_change_with_a_load() {
 }
 
 #[test]
+fn no_port_is_for_clients_and_for_administrators() {
+    let (_server, narrows) = before_a_fake();
+    let mut admin = narrows.admin();
+    let narrows_testkit::Endpoint::Tcp(own) = narrows.admin_endpoint() else { panic!("a port") };
+    let narrows_testkit::Endpoint::Tcp(of_clients) = narrows.endpoint() else { panic!("a port") };
+    let stranger = Login::new("admin", "admin");
+    let both = format!("SET admin-mysql_ifaces='{own};{of_clients}'");
+    all_done(&mut admin, &[&both, "LOAD ADMIN VARIABLES TO RUNTIME"]);
+    let warned = format!("{:?}", rows(&mut admin, "SHOW WARNINGS"));
+    assert!(warned.contains(&format!("cannot listen on {of_clients}")), "{warned}");
+    for _ in 0..20 {
+        let mut client = RawClient::connect(&narrows.endpoint());
+        assert_eq!(client.login(&stranger).expect_err("no administrators here").code, 1045);
+    }
+    // Now it is free, and clients do not get it back.
+    all_done(&mut admin, &["PROXYSQL PAUSE", "LOAD ADMIN VARIABLES TO RUNTIME"]);
+    let (_, refused) = refusal(&admin.query("PROXYSQL RESUME"));
+    assert!(refused.contains(&of_clients.to_string()) && refused.contains("in use"), "{refused}");
+    for _ in 0..20 {
+        RawClient::open(&narrows.endpoint(), &stranger);
+    }
+}
+
+#[test]
 fn a_session_can_become_another_users() {
     let (_server, narrows) = before_a_fake();
     let mut client = narrows.admin();

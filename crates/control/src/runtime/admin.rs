@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 
 use narrows_proxy::audit::AuditLog;
 use narrows_proxy::rt::MailboxSender;
-use narrows_proxy::sockets::Sockets;
+use narrows_proxy::sockets::{ListenFor, Sockets};
 use narrows_proxy::tls::SharedTls;
 
 use crate::admin::listener::{self, Order};
@@ -59,7 +59,7 @@ impl AdminListeners {
         M: From<Request> + Send + 'static,
     {
         let interfaces = interfaces(store.variables());
-        let bind = |interface: &String| match sockets.bind(interface) {
+        let bind = |interface: &String| match sockets.bind(interface, ListenFor::Administrators) {
             Ok(listener) => Ok((interface.clone(), listener)),
             Err(source) => Err(BeginError::Listen { interface: interface.clone(), source }),
         };
@@ -84,7 +84,9 @@ impl AdminListeners {
     /// Moves the listeners to the current `admin-mysql_ifaces`; returns remarks.
     pub fn follow(&mut self, store: &Store) -> Vec<String> {
         let (interfaces, mut remarks) =
-            Interfaces::bind(interfaces(store.variables()), &self.interfaces, &*self.sockets, VARIABLE);
+            Interfaces::bind(interfaces(store.variables()), &self.interfaces, VARIABLE, |interface| {
+                self.sockets.bind(interface, ListenFor::Administrators)
+            });
         if interfaces.wanted.is_empty() {
             remarks.push("the admin interface continues on its current addresses".to_owned());
             return remarks;

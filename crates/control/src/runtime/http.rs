@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use narrows_proxy::rt::MailboxSender;
-use narrows_proxy::sockets::Sockets;
+use narrows_proxy::sockets::{ListenFor, Sockets};
 use narrows_proxy::tls::SharedTls;
 
 use super::admin;
@@ -76,7 +76,9 @@ impl HttpListeners {
     }
 
     fn bind(&self, wanted: Vec<String>) -> (Interfaces, Vec<String>) {
-        Interfaces::bind(wanted, &self.interfaces, &*self.sockets, VARIABLE)
+        Interfaces::bind(wanted, &self.interfaces, VARIABLE, |interface| {
+            self.sockets.bind(interface, ListenFor::Http)
+        })
     }
 
     /// Why it could not listen where these variables say.
