@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use narrows_proxy::rt::BoundListener;
-use narrows_proxy::sockets::{ListenFor, Sockets};
+use narrows_proxy::sockets::{ListenFor, Sockets, when_free};
 use rustix::fs::MemfdFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_peercred;
@@ -292,12 +292,8 @@ impl Sockets for Line {
             kept.taken.insert(interface, whom);
             return Ok(listener);
         }
-        let listener = match BoundListener::bind(&interface) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && kept.released.contains(&interface) => {
-                bind_when_free(&interface)?
-            }
-            bound => bound?,
-        };
+        let closing = if kept.released.contains(&interface) { CLOSING } else { Duration::ZERO };
+        let listener = when_free(Instant::now() + closing, || BoundListener::bind(&interface))?;
         kept.released.remove(&interface);
         tell(&kept, &ToSupervisor::Keep(interface.clone()), &[listener.as_fd()]);
         kept.sockets.insert(interface.clone(), listener.as_fd().try_clone_to_owned()?);
@@ -312,19 +308,6 @@ impl Sockets for Line {
         if kept.sockets.remove(&interface).is_some() {
             tell(&kept, &ToSupervisor::Release(interface.clone()), &[]);
             kept.released.insert(interface);
-        }
-    }
-}
-
-/// Binds an interface that the supervisor is about to close.
-fn bind_when_free(interface: &str) -> io::Result<BoundListener> {
-    let deadline = Instant::now() + CLOSING;
-    loop {
-        match BoundListener::bind(interface) {
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            bound => return bound,
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::time::{Duration, Instant};
 
 use crate::rt::BoundListener;
 
@@ -27,6 +28,21 @@ pub trait Sockets: Debug + Send + Sync {
 
     /// Nobody must listen on `interface` any more: clients are refused there once this process has closed its socket.
     fn release(&self, interface: &str);
+}
+
+/// Calls `bind` until `deadline` while the address is in use, because others are about to leave it.
+///
+/// # Errors
+/// As `bind`; that the address is still in use.
+pub fn when_free<T>(deadline: Instant, bind: impl Fn() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match bind() {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < deadline => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            bound => return bound,
+        }
+    }
 }
 
 /// Sockets that end with this process.

@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use narrows_proxy::rt::MailboxSender;
-use narrows_proxy::sockets::{ListenFor, Sockets};
+use narrows_proxy::sockets::{ListenFor, Sockets, when_free};
 use narrows_proxy::tls::SharedTls;
 
 use super::admin;
@@ -50,24 +50,18 @@ impl HttpListeners {
     /// Moves the listeners to where the variables say; returns remarks.
     pub fn follow(&mut self, store: &Store) -> Vec<String> {
         let (wanted, mut remarks) = interfaces(store.variables());
-        let (mut interfaces, mut failed) = self.bind(wanted.clone());
+        let (mut interfaces, mut failed) = self.bind(wanted.clone(), Duration::ZERO);
         let has_gone = |current: &[String]| current.iter().any(|interface| !wanted.contains(interface));
         if !failed.is_empty() && has_gone(&self.interfaces) {
             // What has to go may have the same port.
             let before = self.interfaces.clone();
             self.listen(std::mem::take(&mut interfaces));
-            for _ in 0..TRIES {
-                std::thread::sleep(PAUSE);
-                (interfaces, failed) = self.bind(wanted.clone());
-                if failed.is_empty() {
-                    break;
-                }
-            }
+            (interfaces, failed) = self.bind(wanted.clone(), LEAVING);
             if !failed.is_empty() {
                 // Better there than nowhere.
                 let mut all = wanted;
                 all.extend(before);
-                (interfaces, _) = self.bind(all);
+                (interfaces, _) = self.bind(all, Duration::ZERO);
             }
         }
         self.listen(interfaces);
@@ -75,9 +69,11 @@ impl HttpListeners {
         remarks
     }
 
-    fn bind(&self, wanted: Vec<String>) -> (Interfaces, Vec<String>) {
+    /// Binds what is not listened on yet; an address that is in use may become free for so long.
+    fn bind(&self, wanted: Vec<String>, patience: Duration) -> (Interfaces, Vec<String>) {
+        let deadline = Instant::now() + patience;
         Interfaces::bind(wanted, &self.interfaces, VARIABLE, |interface| {
-            self.sockets.bind(interface, ListenFor::Http)
+            when_free(deadline, || self.sockets.bind(interface, ListenFor::Http))
         })
     }
 
@@ -137,11 +133,8 @@ fn interfaces(variables: &Values) -> (Vec<String>, Vec<String>) {
 /// Where the HTTP interface listens.
 const VARIABLE: &str = "admin-restapi_port";
 
-/// How often a port is tried that another listener of this process is about to leave.
-const TRIES: u32 = 20;
-
-/// The pause before each attempt.
-const PAUSE: Duration = Duration::from_millis(25);
+/// How long another listener of this process may take to leave a port.
+const LEAVING: Duration = Duration::from_millis(500);
 
 fn settings(store: &Store, secrets: &Secrets, tls: SharedTls) -> HttpSettings {
     let admin = admin::settings(store, secrets, tls);
