@@ -51,28 +51,23 @@ impl Dialect {
     }
 
     /// What a server says about itself: names and values of [`super::facts::Facts`], one column each.
-    pub fn facts(self) -> &'static str {
-        match self {
-            Dialect::MySql => {
-                "SELECT @@GLOBAL.server_id AS server_id, @@GLOBAL.server_uuid AS server_uuid, \
-                 @@GLOBAL.read_only AS read_only, @@GLOBAL.super_read_only AS super_read_only, \
-                 @@GLOBAL.log_bin AS log_bin, @@GLOBAL.log_replica_updates AS log_updates, \
-                 @@GLOBAL.gtid_mode AS gtid_mode, @@GLOBAL.report_host AS report_host, \
-                 @@GLOBAL.report_port AS report_port"
+    pub fn facts(self) -> String {
+        let log_updates = match self {
+            Dialect::MySql => "log_replica_updates",
+            Dialect::OldMySql | Dialect::MariaDb => "log_slave_updates",
+        };
+        let [uuid, super_read_only, gtid_mode] = match self {
+            Dialect::MySql | Dialect::OldMySql => {
+                ["@@GLOBAL.server_uuid", "@@GLOBAL.super_read_only", "@@GLOBAL.gtid_mode"]
             }
-            Dialect::OldMySql => {
-                "SELECT @@GLOBAL.server_id AS server_id, @@GLOBAL.server_uuid AS server_uuid, \
-                 @@GLOBAL.read_only AS read_only, @@GLOBAL.super_read_only AS super_read_only, \
-                 @@GLOBAL.log_bin AS log_bin, @@GLOBAL.log_slave_updates AS log_updates, \
-                 @@GLOBAL.gtid_mode AS gtid_mode, @@GLOBAL.report_host AS report_host, \
-                 @@GLOBAL.report_port AS report_port"
-            }
-            Dialect::MariaDb => {
-                "SELECT @@GLOBAL.server_id AS server_id, '' AS server_uuid, @@GLOBAL.read_only AS read_only, \
-                 '0' AS super_read_only, @@GLOBAL.log_bin AS log_bin, @@GLOBAL.log_slave_updates AS log_updates, \
-                 'ON' AS gtid_mode, @@GLOBAL.report_host AS report_host, @@GLOBAL.report_port AS report_port"
-            }
-        }
+            Dialect::MariaDb => ["''", "'0'", "'ON'"],
+        };
+        format!(
+            "SELECT @@GLOBAL.server_id AS server_id, {uuid} AS server_uuid, @@GLOBAL.read_only AS read_only, \
+             {super_read_only} AS super_read_only, @@GLOBAL.log_bin AS log_bin, \
+             @@GLOBAL.{log_updates} AS log_updates, {gtid_mode} AS gtid_mode, \
+             @@GLOBAL.report_host AS report_host, @@GLOBAL.report_port AS report_port"
+        )
     }
 
     /// What a server replicates.

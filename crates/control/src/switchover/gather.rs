@@ -63,7 +63,7 @@ async fn facts(link: &Link) -> Result<Facts, LinkError> {
     let version = only(&link.ask("SELECT VERSION()", ASK_TIME).await?);
     let dialect = Dialect::of(&version);
     let grants = link.ask("SHOW GRANTS", ASK_TIME).await?;
-    let variables = link.ask(dialect.facts(), ASK_TIME).await?;
+    let variables = link.ask(&dialect.facts(), ASK_TIME).await?;
     // Without the privilege the status cannot be read; the grants say which one is missing.
     let status = match link.ask(dialect.replica_status(), ASK_TIME).await {
         Err(error) if error.is_certain && !dialect.missing_privileges(&rows(&grants)).is_empty() => {
