@@ -100,17 +100,16 @@ impl Preference {
 
 impl ServerSets {
     /// First those in the zone of this process, then the others.
-    fn of<'a>(
-        settings: &HostgroupSettings,
-        servers: impl Iterator<Item = &'a Arc<Server>> + Clone,
-    ) -> ServerSets {
-        let set = |is_own_zone| {
-            let servers = servers.clone().filter(|server| settings.is_in_own_zone(server) == is_own_zone);
-            ServerSet { servers: servers.map(Arc::clone).collect(), is_own_zone }
-        };
-        let mut in_order = vec![set(true), set(false)];
+    fn of<'a>(settings: &HostgroupSettings, servers: impl Iterator<Item = &'a Arc<Server>>) -> ServerSets {
+        let servers: Vec<Arc<Server>> = servers.map(Arc::clone).collect();
+        let (own, others): (Vec<_>, Vec<_>) =
+            servers.iter().map(Arc::clone).partition(|server| settings.is_in_own_zone(server));
+        let mut in_order = vec![
+            ServerSet { servers: own, is_own_zone: true },
+            ServerSet { servers: others, is_own_zone: false },
+        ];
         in_order.retain(|set| !set.servers.is_empty());
-        ServerSets { servers: servers.map(Arc::clone).collect(), in_order }
+        ServerSets { servers, in_order }
     }
 
     /// The set of a server, if it may be used.
