@@ -1,11 +1,12 @@
 //! A configuration on its way to a Narrows, from a configuration file or from a saved plan.
 
-use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, Error, bail};
+use narrows_control::config_file;
 use narrows_control::files;
 use narrows_control::store::{OpenError, Store};
+use narrows_control::versions::ConfigDocument;
 use narrows_proxy::backend::Table;
 use serde_json::{Value as Json, json};
 
@@ -23,7 +24,11 @@ impl Saved {
     /// # Errors
     /// A file that cannot be started with, or has names that Narrows does not have.
     pub fn of_configuration(path: &Path) -> anyhow::Result<Saved> {
-        match Store::document_to_plan(path) {
+        Saved::of_document(path, Store::document_to_plan(path))
+    }
+
+    fn of_document(path: &Path, document: Result<ConfigDocument, OpenError>) -> anyhow::Result<Saved> {
+        match document {
             Ok(document) => {
                 Ok(Saved { configuration: serde_json::from_slice(&document.to_json())?, token: None })
             }
@@ -40,7 +45,9 @@ impl Saved {
     /// # Errors
     /// A file that is neither.
     pub fn read(path: &Path) -> anyhow::Result<Saved> {
-        let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        // Once: it may be a pipe.
+        let text = config_file::read_file(path).map_err(Error::msg);
+        let text = text.with_context(|| format!("reading {}", path.display()))?;
         match serde_json::from_str::<Json>(&text) {
             Ok(plan) => {
                 let token = plan["token"].as_str().map(str::to_owned);
@@ -48,7 +55,7 @@ impl Saved {
                     token.with_context(|| format!("{} is no plan: it has no token", path.display()))?;
                 Ok(Saved { configuration: plan["configuration"].clone(), token: Some(token) })
             }
-            Err(_) => Saved::of_configuration(path),
+            Err(_) => Saved::of_document(path, Store::document_of_text_to_plan(path, &text)),
         }
     }
 

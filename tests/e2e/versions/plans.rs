@@ -142,6 +142,28 @@ fn a_pipe_is_planned_by_the_program_and_not_by_the_administrators_thread() {
 }
 
 #[test]
+fn a_pipe_is_read_once_by_plan_and_by_apply() {
+    let narrows = start(&NarrowsConfig::in_front_of(3306));
+    let file = saved(&narrows, RULES);
+    let Endpoint::Tcp(address) = narrows.admin_endpoint() else { panic!("no TCP") };
+    let piped = |what: &str| {
+        let line = format!("cat '{file}' | '{BINARY}' {what} {address}");
+        let output = Command::new("sh").args(["-c", &line]).output().expect("a shell");
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+    };
+    for (what, expected) in [
+        ("plan /dev/stdin", "+ mysql_query_rules rule_id=1"),
+        ("apply /dev/stdin", "nobody can be asked here"),
+        ("apply /dev/stdin --yes", "version 2 is in force"),
+    ] {
+        let said = piped(what);
+        assert!(said.contains(expected), "{what}: {said}");
+    }
+    let again = self::narrows("plan", &narrows, &[&file, "--exit-code"]);
+    assert_eq!(again.status.code(), Some(0), "{again:?}");
+}
+
+#[test]
 fn servers_in_use_and_statements_that_would_go_elsewhere_are_named() {
     let server = FakeMysql::start(Conversation::new().deciding(|_| None));
     let config = NarrowsConfig::in_front_of(server.port()).server(2, server.port(), "");

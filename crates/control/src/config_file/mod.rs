@@ -28,8 +28,8 @@ use narrows_proxy::tokens::SharedIssuers;
 
 use crate::config::bootstrap::Bootstrap;
 use crate::config::diagnostic::{Diagnostic, Problem, Problems, Severity};
-pub use crate::config::parse::read_bounded;
-use crate::config::parse::{ReadFile, in_utf8, parse, read_file, read_included, unreadable};
+use crate::config::parse::{ReadFile, in_utf8, parse, read_included, unreadable};
+pub use crate::config::parse::{read_bounded, read_file};
 use crate::config::schema::Placed;
 use crate::config::tables;
 use crate::config::tree::{Document, Position};
@@ -70,8 +70,12 @@ pub fn load(path: &Path) -> Result<LoadedFile, Vec<Diagnostic>> {
 
 /// The same, and the file as a tree.
 pub fn load_with_tree(path: &Path) -> Result<(LoadedFile, Document), Vec<Diagnostic>> {
-    let text = read_file(path).map_err(|reason| unreadable(path, reason))?;
-    let tree = parse(path, &text, &read_included)?;
+    read_with_tree(path, &read_file(path).map_err(|reason| unreadable(path, reason))?)
+}
+
+/// The same of `text`, the content of `path`.
+pub fn read_with_tree(path: &Path, text: &str) -> Result<(LoadedFile, Document), Vec<Diagnostic>> {
+    let tree = parse(path, text, &read_included)?;
     Ok((checked(&tree)?, tree))
 }
 

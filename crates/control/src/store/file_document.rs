@@ -7,6 +7,7 @@ use super::config_file::{has_rows, merge_all};
 use super::open::{OpenError, Place};
 use super::owned::name_of;
 use crate::config::diagnostic::Diagnostic;
+use crate::config::tree::Document;
 use crate::config_file::{self, LoadedFile};
 use crate::schema::{Database, MODULES, Module};
 use crate::versions::ConfigDocument;
@@ -19,10 +20,15 @@ impl Store {
     /// A file that cannot be started with, or has names that Narrows does not have: what they were to do would be missing;
     /// rows that do not fit.
     pub fn document_to_plan(path: &Path) -> Result<ConfigDocument, OpenError> {
-        let (document, loaded) = read(path)?;
-        let unknown: Vec<Diagnostic> =
-            loaded.passed_over.into_iter().filter(|it| it.problem.is_unknown_name()).collect();
-        if unknown.is_empty() { Ok(document) } else { Err(OpenError::File(unknown)) }
+        to_plan(config_file::load_with_tree(path))
+    }
+
+    /// The same of `text`, the content of `path`, which is not read again: it may be a pipe.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn document_of_text_to_plan(path: &Path, text: &str) -> Result<ConfigDocument, OpenError> {
+        to_plan(config_file::read_with_tree(path, text))
     }
 
     /// The same as at a start, when other names are passed over: the file may be that of a newer version.
@@ -30,12 +36,22 @@ impl Store {
     /// # Errors
     /// A file that cannot be started with; rows that do not fit.
     pub fn document_of_file(path: &Path) -> Result<ConfigDocument, OpenError> {
-        read(path).map(|(document, _)| document)
+        document_of(config_file::load_with_tree(path)).map(|(document, _)| document)
     }
 }
 
-fn read(path: &Path) -> Result<(ConfigDocument, LoadedFile), OpenError> {
-    let (loaded, tree) = config_file::load_with_tree(path).map_err(OpenError::File)?;
+/// A file that was read, with its tree.
+type FileRead = Result<(LoadedFile, Document), Vec<Diagnostic>>;
+
+fn to_plan(read: FileRead) -> Result<ConfigDocument, OpenError> {
+    let (document, loaded) = document_of(read)?;
+    let unknown: Vec<Diagnostic> =
+        loaded.passed_over.into_iter().filter(|it| it.problem.is_unknown_name()).collect();
+    if unknown.is_empty() { Ok(document) } else { Err(OpenError::File(unknown)) }
+}
+
+fn document_of(read: FileRead) -> Result<(ConfigDocument, LoadedFile), OpenError> {
+    let (loaded, tree) = read.map_err(OpenError::File)?;
     let mut store = Store::connect(Place::Memory)?;
     let merged = merge_all(&store.all.connection, &tree)?;
     if let Some(warning) = merged.warnings.first() {
