@@ -88,6 +88,8 @@ pub enum Problem {
     DuplicateRow { section: &'static str, key: String, first: u32 },
     #[error("{name}: {address} is also listened on by {other}")]
     DuplicateAddress { name: String, address: String, other: String },
+    #[error("no HTTP interface: admin-restapi_port {port} is a port of {name}")]
+    HttpPortTaken { port: String, name: &'static str },
     #[error("replace_pattern needs a match_pattern: it replaces what match_pattern finds")]
     ReplaceWithoutMatch,
     #[error("with port 0, hostname must be the path of a Unix socket; found {hostname:?}")]
@@ -205,6 +207,7 @@ impl Problem {
             | UnknownColumn { .. }
             | PasswordForm { .. }
             | KnownPassword { .. }
+            | HttpPortTaken { .. }
             | UserWithoutServer { .. }
             | ReaderWithoutServer { .. }
             | RuleWithoutServer { .. }
@@ -294,6 +297,7 @@ impl Problem {
             SocketWithoutPath { .. } => text("hostname"),
             SameGtidPort { .. } => text("gtid_port"),
             NoFunction { .. } => text("mysql-auto_read_write_split_functions"),
+            HttpPortTaken { .. } => text("admin-restapi_port"),
             _ => None,
         }
     }

@@ -8,6 +8,7 @@ use narrows_proxy::snapshot::{AuroraRow, HostgroupAttributesRow, ReplicationHost
 
 use super::finding::{LikelyMistake, Of, Scope};
 use super::hostgroups::Managed;
+use super::http_interfaces::{PORT, http_interfaces};
 use super::sections::Sections;
 use super::together::Together;
 use crate::config::diagnostic::{Problem, Problems};
@@ -126,6 +127,12 @@ fn addresses(sections: &Sections, report: &mut Problems) {
             }
             taken.push((address, name, written));
         }
+    }
+    if let Err(problem) = http_interfaces(&sections.variables) {
+        // The port has a default, and so do the addresses of the others.
+        let at = [PORT, "mysql-interfaces", "admin-mysql_ifaces"].into_iter();
+        let at = at.filter_map(|name| sections.variable_at(name)).next();
+        report.add(at.unwrap_or_default(), problem);
     }
 }
 

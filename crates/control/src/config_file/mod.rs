@@ -8,6 +8,7 @@ pub(crate) mod checks;
 pub(crate) mod finding;
 mod fleet;
 pub(crate) mod hostgroups;
+pub mod http_interfaces;
 mod passthrough;
 mod paths;
 mod preference;

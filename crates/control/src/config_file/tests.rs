@@ -278,6 +278,30 @@ fn warned(text: &str) -> Vec<String> {
 const SERVER: &str = "mysql_servers=({hostname=\"a\" hostgroup=0})\n";
 
 #[test]
+fn warns_of_a_port_of_http_that_others_have() {
+    for (text, expected) in [
+        (
+            "admin_variables={restapi_enabled=true\nrestapi_port=6033}",
+            Some("2 no HTTP interface: admin-restapi_port 6033 is a port of mysql-interfaces"),
+        ),
+        (
+            "admin_variables={restapi_enabled=true\nrestapi_port=6032}",
+            Some("2 no HTTP interface: admin-restapi_port 6032 is a port of admin-mysql_ifaces"),
+        ),
+        (
+            "admin_variables={restapi_enabled=true}\nmysql_variables={interfaces=\"127.0.0.1:6070\"}",
+            Some("2 no HTTP interface: admin-restapi_port 6070 is a port of mysql-interfaces"),
+        ),
+        ("admin_variables={restapi_enabled=true\nrestapi_port=6034}", None),
+        ("admin_variables={restapi_enabled=false\nrestapi_port=6033}", None),
+    ] {
+        let said = said(text);
+        let warned: Vec<String> = warned(text).into_iter().filter(|line| line.contains("HTTP")).collect();
+        assert_eq!(warned.first().map(String::as_str), expected, "{text}\n{said}");
+    }
+}
+
+#[test]
 fn warns_of_json_that_is_not_read() {
     let text = "mysql_users=({username=\"one\" attributes=\"{\\\"auto_read_write_split\\\":\\\"yes\\\"}\"},\n\
                 {username=\"two\" attributes=\"{\\\"reader_hostgroup\\\":-1}\"},\n\

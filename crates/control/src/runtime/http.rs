@@ -11,6 +11,7 @@ use narrows_proxy::tls::SharedTls;
 
 use super::admin;
 use crate::admin::request::Request;
+use crate::config_file::http_interfaces::{PORT, http_interfaces};
 use crate::http::listener::{self, HttpOrder};
 use crate::http::settings::HttpSettings;
 use crate::listeners::Interfaces;
@@ -72,7 +73,7 @@ impl HttpListeners {
     /// Binds what is not listened on yet; an address that is in use may become free for so long.
     fn bind(&self, wanted: Vec<String>, patience: Duration) -> (Interfaces, Vec<String>) {
         let deadline = Instant::now() + patience;
-        Interfaces::bind(wanted, &self.interfaces, VARIABLE, |interface| {
+        Interfaces::bind(wanted, &self.interfaces, PORT, |interface| {
             when_free(deadline, || self.sockets.bind(interface, ListenFor::Http))
         })
     }
@@ -80,7 +81,7 @@ impl HttpListeners {
     /// Why it could not listen where these variables say.
     pub fn obstacles(&self, variables: &Values) -> Vec<String> {
         let (wanted, mut remarks) = interfaces(variables);
-        remarks.extend(Interfaces::obstacles(&wanted, &self.interfaces, VARIABLE));
+        remarks.extend(Interfaces::obstacles(&wanted, &self.interfaces, PORT));
         remarks
     }
 
@@ -102,45 +103,18 @@ impl HttpListeners {
     }
 }
 
-/// The interfaces, none if it is off; and remarks about those that others of this process have.
+/// The interfaces, and remarks about why there are none.
 fn interfaces(variables: &Values) -> (Vec<String>, Vec<String>) {
-    if !is_on(variables, "admin-restapi_enabled") {
-        return (Vec::new(), Vec::new());
-    }
-    let value = |name: &str| variables.text(name);
-    let (addresses, port) = (value("admin-restapi_address"), value("admin-restapi_port"));
-    let mut interfaces: Vec<String> = Vec::new();
-    for address in addresses.split(';').map(str::trim).filter(|address| !address.is_empty()) {
-        let interface =
-            if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") };
-        if !interfaces.contains(&interface) {
-            interfaces.push(interface);
-        }
-    }
-    // The kernel would let them share the port, and give each a part of the connections.
-    let taken = |name: &str| {
-        let others = value(name);
-        others.split(';').any(|other| other.trim().rsplit_once(':').is_some_and(|(_, known)| known == port))
-    };
-    match ["mysql-interfaces", "admin-mysql_ifaces"].into_iter().find(|name| taken(name)) {
-        Some(name) => {
-            (Vec::new(), vec![format!("no HTTP interface: admin-restapi_port {port} is a port of {name}")])
-        }
-        None => (interfaces, Vec::new()),
+    match http_interfaces(variables) {
+        Ok(interfaces) => (interfaces, Vec::new()),
+        Err(problem) => (Vec::new(), vec![problem.to_string()]),
     }
 }
-
-/// Where the HTTP interface listens.
-const VARIABLE: &str = "admin-restapi_port";
 
 /// How long another listener of this process may take to leave a port.
 const LEAVING: Duration = Duration::from_millis(500);
 
 fn settings(store: &Store, secrets: &Secrets, tls: SharedTls) -> HttpSettings {
     let admin = admin::settings(store, secrets, tls);
-    HttpSettings { admin, tls: is_on(store.variables(), "admin-restapi_tls") }
-}
-
-fn is_on(variables: &Values, variable: &str) -> bool {
-    variables.text(variable) == "true"
+    HttpSettings { admin, tls: store.variables().text("admin-restapi_tls") == "true" }
 }
