@@ -2,16 +2,16 @@
 
 use narrows_proxy::audit::AuditPeer;
 use narrows_proxy::buffer::Buffer;
-use narrows_proxy::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
-use narrows_proxy::reply::put_error;
-use narrows_proxy::stream::{Stream, TlsError, Transport};
+use narrows_proxy::client::{LoginError, ask, channel, hello, refuse, send};
+use narrows_proxy::packets::ReadError;
+use narrows_proxy::stream::{Stream, Transport};
 use narrows_proxy::tls::KeyPair;
 use narrows_wire::auth::client_side::{Challenge, ClientExchange, ClientStep, Rejection};
-use narrows_wire::auth::{Channel, Nonce, nonce_from};
+use narrows_wire::auth::{Nonce, nonce_from};
 use narrows_wire::compression::{Algorithm, End};
-use narrows_wire::frame::{put_encoded, put_packet};
-use narrows_wire::handshake::{Greeting, HandshakeResponse, Hello};
-use narrows_wire::{Capabilities, Errno, Header, Status};
+use narrows_wire::frame::put_encoded;
+use narrows_wire::handshake::Greeting;
+use narrows_wire::{Capabilities, Errno, Status};
 use zeroize::Zeroize;
 
 use super::answer::put_ok;
@@ -31,23 +31,6 @@ pub struct Login {
     pub capabilities: Capabilities,
     /// The greeting's nonce; `COM_CHANGE_USER` answers it again.
     pub nonce: Nonce,
-}
-
-/// Why a login failed; the client has been sent an error, if possible.
-#[derive(Debug, thiserror::Error)]
-pub enum LoginError {
-    /// The client disconnected after the greeting, as health checks do.
-    #[error("the client has sent nothing")]
-    NothingSent,
-    /// No packet was received.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// The TLS handshake failed.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// Refused with this error.
-    #[error("{0}: {1}")]
-    Refused(Errno, String),
 }
 
 /// The identity that a client claims.
@@ -99,7 +82,7 @@ pub async fn log_in(
 ) -> Result<(Stream, Login, Place), LoginError> {
     let settings = &door.settings();
     let Greeting { nonce, capabilities: offered, .. } = greet(settings, who.thread_id, &stream).await?;
-    let (mut stream, header, mut response) = hello(settings, stream, input).await?;
+    let (mut stream, header, mut response) = hello(stream, input, settings.tls.0.clients.as_ref()).await?;
     let mut sequence = header.sequence.wrapping_add(1);
     input.wipe(header.packet_length());
     let capabilities = response.capabilities.intersection(offered);
@@ -155,63 +138,6 @@ pub async fn send_ok(stream: &Stream, sequence: u8, capabilities: Capabilities) 
     let mut out = Vec::with_capacity(16);
     put_ok(&mut out, sequence, 0, "", 0, capabilities);
     Ok(stream.write_all(&out).await?)
-}
-
-/// Reads the login, after starting TLS if the client requests it. The login packet is then at the front of `input`.
-async fn hello(
-    settings: &AdminSettings,
-    mut stream: Stream,
-    input: &mut Buffer,
-) -> Result<(Stream, Header, HandshakeResponse), LoginError> {
-    let mut expected = 1;
-    loop {
-        let header = match read_packet(&stream, input, LOGIN_PACKET).await {
-            Err(error) if expected == 1 && input.filled().is_empty() && error.is_disconnect() => {
-                return Err(LoginError::NothingSent);
-            }
-            read => read?,
-        };
-        let sequence = header.sequence.wrapping_add(1);
-        if header.sequence != expected {
-            let text = "Got packets out of order".to_owned();
-            return refuse(&stream, sequence, Errno::NET_PACKETS_OUT_OF_ORDER, text).await;
-        }
-        match Hello::decode(payload(input, header)) {
-            Ok(Hello::Response(response)) => return Ok((stream, header, response)),
-            Ok(Hello::SslRequest(_)) => {
-                let may = stream.transport() != Transport::Tls;
-                let Some(config) = settings.tls.0.clients.as_ref().filter(|_| may) else {
-                    let text = "TLS was not offered".to_owned();
-                    return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, text).await;
-                };
-                input.consume(header.packet_length());
-                let early = std::mem::take(input);
-                stream = stream.accept_tls(config, early.filled()).await?;
-                expected = sequence;
-            }
-            Err(error) => {
-                let text = format!("Bad handshake: {error}");
-                return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, text).await;
-            }
-        }
-    }
-}
-
-/// Sends an authentication packet and reads the answer to it.
-async fn ask(
-    stream: &Stream,
-    input: &mut Buffer,
-    sequence: &mut u8,
-    question: &[u8],
-    exchange: &mut ClientExchange,
-) -> Result<ClientStep, LoginError> {
-    send(stream, sequence, question).await?;
-    let header = read_packet(stream, input, LOGIN_PACKET).await?;
-    *sequence = header.sequence.wrapping_add(1);
-    let step = exchange.feed(payload(input, header));
-    // It may contain the password.
-    input.wipe(header.packet_length());
-    Ok(step)
 }
 
 /// Completes the authentication; `sequence` is then the number of the OK packet.
@@ -275,14 +201,6 @@ pub async fn authenticate(
     }
 }
 
-fn channel(stream: &Stream) -> Channel {
-    match stream.transport() {
-        Transport::Tcp => Channel::Open,
-        Transport::Tls => Channel::Tls,
-        Transport::Unix => Channel::Unix,
-    }
-}
-
 /// The error for a client whose login is refused.
 fn refusal(rejection: &Rejection, using_password: bool, claim: &Claim<'_>) -> (Errno, String) {
     if let Rejection::CannotSwitch = rejection {
@@ -300,27 +218,4 @@ impl Claim<'_> {
     fn name(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(self.user)
     }
-}
-
-async fn send(stream: &Stream, sequence: &mut u8, payload: &[u8]) -> Result<(), ReadError> {
-    let mut out = Vec::with_capacity(64);
-    put_packet(&mut out, sequence, payload);
-    Ok(stream.write_all(&out).await?)
-}
-
-/// Sends a client the reason for the refusal.
-///
-/// # Errors
-/// Always returns the refusal.
-pub async fn refuse<T>(
-    stream: &Stream,
-    mut sequence: u8,
-    errno: Errno,
-    text: String,
-) -> Result<T, LoginError> {
-    let mut out = Vec::with_capacity(128);
-    put_error(&mut out, &mut sequence, errno, &text);
-    // The reason for the refusal is reported, whether or not the client receives it.
-    let _ = stream.write_all(&out).await;
-    Err(LoginError::Refused(errno, text))
 }

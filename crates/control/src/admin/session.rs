@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use narrows_proxy::audit::{AuditEvent, AuditPeer};
 use narrows_proxy::buffer::Buffer;
+use narrows_proxy::client::LoginError;
 use narrows_proxy::packets::{ReadError, payload, read_packet};
 use narrows_proxy::reply::put_error;
 use narrows_proxy::rt::{oneshot, select, sleep, timeout};
@@ -17,7 +18,7 @@ use narrows_wire::{Command, Errno};
 use super::answer::{put_eof, put_ok, put_refusal, send_rows};
 use super::budget::Share;
 use super::door::Door;
-use super::login::{Claim, Login, LoginError, authenticate, log_in, send_ok};
+use super::login::{Claim, Login, authenticate, log_in, send_ok};
 use super::logins;
 use super::reply::Reply;
 use super::request::{Caller, Request};

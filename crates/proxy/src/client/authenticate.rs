@@ -7,16 +7,15 @@ use std::time::Duration;
 
 use narrows_wire::Errno;
 use narrows_wire::auth::client_side::{Challenge, ClientExchange, ClientStep, Rejection};
-use narrows_wire::auth::{Channel, Nonce, Plugin, Secret};
-use narrows_wire::frame::put_packet;
+use narrows_wire::auth::{Nonce, Plugin, Secret};
 
 use super::claim::{LoginClaim, Refusal, yes_or_no};
 use super::identity::Identity;
 use super::token::ShownToken;
-use super::{LoginError, refuse, refuse_because, schema, send_ok};
+use super::{LoginError, channel, hello, refuse, refuse_because, schema, send, send_ok};
 use crate::backend::Want;
 use crate::buffer::Buffer;
-use crate::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
+use crate::packets::ReadError;
 use crate::rt::{Instant, timeout};
 use crate::snapshot::{Account, PasswordSide, Snapshot};
 use crate::state::{SessionState, SharedState};
@@ -148,11 +147,7 @@ fn challenge<'a>(
     Challenge {
         nonce,
         announced: Plugin::from_name(snapshot.variables.default_authentication_plugin.as_bytes()),
-        channel: match stream.transport() {
-            Transport::Tcp => Channel::Open,
-            Transport::Tls => Channel::Tls,
-            Transport::Unix => Channel::Unix,
-        },
+        channel: channel(stream),
         can_switch: claim.can_switch,
         public_key: key_pair.map(KeyPair::public_pem),
     }
@@ -170,13 +165,7 @@ async fn ask(
     if stream.transport() != Transport::Tcp {
         forget(stream);
     }
-    send(stream, sequence, question).await?;
-    let header = read_packet(stream, input, LOGIN_PACKET).await?;
-    *sequence = header.sequence.wrapping_add(1);
-    let step = exchange.feed(payload(input, header));
-    // It may contain the password.
-    input.wipe(header.packet_length());
-    Ok(step)
+    hello::ask(stream, input, sequence, question, exchange).await
 }
 
 /// No other process may continue the login: what the client has sent would be kept for it.
@@ -313,12 +302,6 @@ fn admit(
         );
         (Errno::USER_LIMIT_REACHED, text)
     })
-}
-
-async fn send(stream: &Stream, sequence: &mut u8, payload: &[u8]) -> Result<(), ReadError> {
-    let mut out = Vec::with_capacity(64);
-    put_packet(&mut out, sequence, payload);
-    Ok(stream.write_all(&out).await?)
 }
 
 /// A `COM_CHANGE_USER`: the same authentication on an established connection. Sends OK. `state_of` returns the

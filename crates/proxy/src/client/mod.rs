@@ -4,6 +4,7 @@ pub mod about;
 mod ask_server;
 mod authenticate;
 mod claim;
+mod hello;
 mod identity;
 mod look_up;
 mod schema;
@@ -17,22 +18,21 @@ use narrows_wire::auth::{Nonce, nonce_from};
 use narrows_wire::charset::{Collation, Family};
 use narrows_wire::compression::{Algorithm, End};
 use narrows_wire::frame::put_encoded;
-use narrows_wire::handshake::{Greeting, HandshakeResponse, Hello};
+use narrows_wire::handshake::{Greeting, HandshakeResponse};
 use narrows_wire::packet::{Change, Ok as OkPacket};
 use narrows_wire::proxy_protocol::ProxyHeader;
-use narrows_wire::{Capabilities, Errno, Header, Status};
+use narrows_wire::{Capabilities, Errno, Status};
 use zeroize::Zeroize;
 
 use crate::audit::{AuditEvent, AuditPeer};
 use crate::backend::Want;
 use crate::buffer::Buffer;
 use crate::hot_restart::{RestoredClient, RestoredSession, SentGreeting};
-use crate::packets::{LOGIN_PACKET, ReadError, payload, read_packet};
-use crate::reply::put_error;
+use crate::packets::ReadError;
 use crate::rt::{Instant, timeout};
 use crate::snapshot::{Account, Snapshot};
 use crate::state::{SessionState, SharedState};
-use crate::stream::{Stream, TlsError, Transport};
+use crate::stream::{Stream, Transport};
 use crate::worker::Worker;
 
 pub use crate::rows::Networks;
@@ -41,6 +41,8 @@ pub use authenticate::AccountPlace;
 use authenticate::authenticate;
 pub(crate) use authenticate::change_user;
 pub(crate) use claim::{LoginClaim, claimed_name};
+use hello::refuse_because;
+pub use hello::{LoginError, ask, channel, hello, refuse, send};
 
 /// A client that has logged in.
 pub struct LoggedIn {
@@ -66,25 +68,6 @@ pub struct LoggedIn {
     pub login_time: Duration,
     /// The session state, if another process served the client before.
     pub restored: Option<RestoredSession>,
-}
-
-/// Why a login failed.
-#[derive(Debug, thiserror::Error)]
-enum LoginError {
-    #[error("no login within the time limit (connect_timeout_client)")]
-    Timeout,
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// Closed without an error.
-    #[error("{0}")]
-    Closed(&'static str),
-    /// It disconnected after the greeting, as health checks do.
-    #[error("the client has sent nothing")]
-    NothingSent,
-    #[error("{0}: {1}")]
-    Refused(Errno, String),
 }
 
 /// Whether `mysql-max_connections`, as it was when the client connected, allows another client.
@@ -183,7 +166,8 @@ async fn log_in(
         who.client = client;
         check_failures(worker, snapshot, &who.client.0)?;
     }
-    let (mut stream, header, mut response) = hello(snapshot, stream, &mut input, offered).await?;
+    let tls = snapshot.tls.clients.as_ref().filter(|_| offered.contains(Capabilities::SSL));
+    let (mut stream, header, mut response) = hello(stream, &mut input, tls).await?;
     let user = claimed_name(&response.user);
     who.username = String::from_utf8_lossy(user).into_owned();
     who.schemaname = String::from_utf8_lossy(response.schema.as_deref().unwrap_or_default()).into_owned();
@@ -283,53 +267,6 @@ async fn proxied(stream: &Stream, input: &mut Buffer) -> Result<Option<(String, 
     }
 }
 
-/// Reads the client's login, after starting TLS if the client requests it. The login packet is then at the front of
-/// `input`.
-async fn hello(
-    snapshot: &Snapshot,
-    mut stream: Stream,
-    input: &mut Buffer,
-    offered: Capabilities,
-) -> Result<(Stream, Header, HandshakeResponse), LoginError> {
-    let mut expected = 1;
-    loop {
-        let header = match read_packet(&stream, input, LOGIN_PACKET).await {
-            Err(error) if expected == 1 && input.filled().is_empty() && error.is_disconnect() => {
-                return Err(LoginError::NothingSent);
-            }
-            read => read?,
-        };
-        let sequence = header.sequence.wrapping_add(1);
-        if header.sequence != expected {
-            let text = "Got packets out of order".to_owned();
-            return refuse(&stream, sequence, Errno::NET_PACKETS_OUT_OF_ORDER, text).await;
-        }
-        match Hello::decode(payload(input, header)) {
-            Ok(Hello::Response(response)) => return Ok((stream, header, response)),
-            Ok(Hello::SslRequest(_)) => {
-                let config =
-                    snapshot.tls.clients.as_ref().filter(|_| {
-                        offered.contains(Capabilities::SSL) && stream.transport() != Transport::Tls
-                    });
-                let Some(config) = config else {
-                    let text = "TLS was not offered".to_owned();
-                    return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, text).await;
-                };
-                input.consume(header.packet_length());
-                // Clients start TLS immediately. What they have sent belongs to it, and nothing sent before must be
-                // read as if it had arrived inside TLS.
-                let early = std::mem::take(input);
-                stream = stream.accept_tls(config, early.filled()).await?;
-                expected = sequence;
-            }
-            Err(error) => {
-                let text = format!("Bad handshake: {error}");
-                return refuse(&stream, sequence, Errno::HANDSHAKE_ERROR, text).await;
-            }
-        }
-    }
-}
-
 const TOO_MANY_FAILURES: LoginError =
     LoginError::Closed("the address has failed to log in too often (mysql-client_host_error_counts)");
 
@@ -345,25 +282,6 @@ fn greeting(worker: &Worker, snapshot: &Snapshot, nonce: Nonce, offered: Capabil
         status: Status::AUTOCOMMIT,
         plugin: variables.default_authentication_plugin.clone().into_bytes(),
     }
-}
-
-async fn refuse<T>(stream: &Stream, sequence: u8, errno: Errno, text: String) -> Result<T, LoginError> {
-    refuse_because(stream, sequence, (errno, text), None).await
-}
-
-/// The same, with a reason that only logs have.
-async fn refuse_because<T>(
-    stream: &Stream,
-    mut sequence: u8,
-    (errno, text): (Errno, String),
-    reason: Option<String>,
-) -> Result<T, LoginError> {
-    let mut out = Vec::with_capacity(128);
-    put_error(&mut out, &mut sequence, errno, &text);
-    // The reason for the refusal is reported, whether or not the client receives it.
-    let _ = stream.write_all(&out).await;
-    let text = reason.map(|reason| format!("{text}. {reason}")).unwrap_or(text);
-    Err(LoginError::Refused(errno, text))
 }
 
 async fn send_ok(
