@@ -86,66 +86,35 @@ pub struct Gauges {
 /// How many buckets durations have.
 pub const BUCKETS: usize = Durations::LIMITS_US.len() + 1;
 
-impl Counters {
-    const LENGTH: usize = 8;
+/// A struct as its numbers, in order, and back.
+macro_rules! as_numbers {
+    ($type:ident: $($field:ident),* $(,)?) => {
+        impl $type {
+            const LENGTH: usize = [$(stringify!($field)),*].len();
 
-    fn numbers(self) -> [u64; Counters::LENGTH] {
-        [
-            self.statements,
-            self.slow_statements,
-            self.errors,
-            self.client_bytes_received,
-            self.client_bytes_sent,
-            self.cache_gets,
-            self.cache_hits,
-            self.cpu_ms,
-        ]
-    }
+            fn numbers(self) -> [u64; $type::LENGTH] {
+                [$(self.$field),*]
+            }
 
-    fn of(numbers: [u64; Counters::LENGTH]) -> Counters {
-        let [
-            statements,
-            slow_statements,
-            errors,
-            client_bytes_received,
-            client_bytes_sent,
-            cache_gets,
-            cache_hits,
-            cpu_ms,
-        ] = numbers;
-        Counters {
-            statements,
-            slow_statements,
-            errors,
-            client_bytes_received,
-            client_bytes_sent,
-            cache_gets,
-            cache_hits,
-            cpu_ms,
+            fn of([$($field),*]: [u64; $type::LENGTH]) -> $type {
+                $type { $($field),* }
+            }
         }
-    }
+    };
+}
 
+as_numbers! {
+    Counters: statements, slow_statements, errors, client_bytes_received, client_bytes_sent, cache_gets, cache_hits, cpu_ms
+}
+
+as_numbers! {
+    Gauges: clients_connected, clients_active, backend_connections_used, backend_connections_free
+}
+
+impl Counters {
     /// What was counted since `before`.
     pub fn since(self, before: Counters) -> Counters {
         Counters::of(since(self.numbers(), before.numbers()))
-    }
-}
-
-impl Gauges {
-    const LENGTH: usize = 4;
-
-    fn numbers(self) -> [u64; Gauges::LENGTH] {
-        [
-            self.clients_connected,
-            self.clients_active,
-            self.backend_connections_used,
-            self.backend_connections_free,
-        ]
-    }
-
-    fn of(numbers: [u64; Gauges::LENGTH]) -> Gauges {
-        let [clients_connected, clients_active, backend_connections_used, backend_connections_free] = numbers;
-        Gauges { clients_connected, clients_active, backend_connections_used, backend_connections_free }
     }
 }
 
