@@ -79,11 +79,21 @@ fn what_still_runs_is_not_started_again() {
 #[test]
 fn a_run_that_takes_too_long_is_ended_with_its_whole_group() {
     let fixture = Fixture::new();
-    let job = fixture.job(1, "sleep 100 & echo $! > child; wait");
+    // Each run has another one. A busy machine may end a run before it has written the number down.
+    let job = fixture.job(1, "sleep 100 & echo $! >> children; wait");
     fixture.scheduler.follow(vec![job], Some(Duration::from_millis(150)));
-    let figures = fixture.until(1, |figures| figures.timeouts >= 1);
+    let figures = fixture.until(1, |figures| figures.timeouts >= 1 && !fixture.read("children").is_empty());
     assert_eq!(figures.last.unwrap().end, "signal 15");
-    assert!(!is_alive(&fixture.read("child")));
+    drop(fixture.scheduler);
+    let children = fixture.folder.path().join("children");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for child in std::fs::read_to_string(children).unwrap().lines() {
+        // It has the signal, and may still be about to end.
+        while is_alive(child) {
+            assert!(Instant::now() < deadline, "{child} is still there");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 #[test]
