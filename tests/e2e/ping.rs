@@ -130,7 +130,8 @@ fn is_not_deceived_by_other_programs() {
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("a client");
             stream.write_all(answer.as_bytes()).expect("written");
-            stream.shutdown(std::net::Shutdown::Write).expect("shut down");
+            // The client may have closed the connection already.
+            let _ = stream.shutdown(std::net::Shutdown::Write);
             let _ = stream.read(&mut [0]);
         });
         let (found, said) = ping(&[&place]);

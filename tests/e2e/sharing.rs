@@ -216,6 +216,21 @@ fn a_character_set_and_a_collation_in_one_set_have_an_order() {
 }
 
 #[test]
+fn a_collation_that_was_set_by_its_number_outlives_the_connection() {
+    on_one_connection(|one, other| {
+        for name in ["character_set_connection", "collation_connection", "character_set_server"] {
+            // MariaDB refuses the number of a collation that is no default.
+            one.query(format!("SET {name} = 46"));
+            let collation = format!("SELECT @@{}", name.replace("character_set", "collation"));
+            let at_once = cell(one, &collation);
+            other.query("SELECT 1");
+            assert_eq!(cell(one, &collation), at_once, "{name}");
+            assert_eq!(one.command(command::RESET_CONNECTION, b"").error(), None);
+        }
+    });
+}
+
+#[test]
 fn a_transaction_that_ends_by_autocommit_leaves_its_access_mode_to_its_client() {
     on_one_connection(|one, other| {
         one.query("SET autocommit = 0");

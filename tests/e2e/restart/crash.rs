@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use narrows_testkit::{Login, RawClient, command, kill};
+use narrows_testkit::{Endpoint, Login, RawClient, command, kill};
 
 use super::{BINARY, Connects, scene, wait_for_another};
 
@@ -65,6 +65,33 @@ fn what_runs_goes_on_after_a_crash_and_what_is_saved_is_there() {
     assert_eq!(admin.query(names("mysql_users")).cell().as_deref(), Some("1"));
     // One row for the client side and one for the server side.
     assert_eq!(admin.query(names("runtime_mysql_users")).cell().as_deref(), Some("4"));
+}
+
+#[test]
+fn an_address_of_administrators_that_is_lost_stops_nobody_after_a_crash() {
+    let (_server, narrows) = scene(|config| config);
+    let mut admin = narrows.admin();
+    let [own, of_clients] = [narrows.admin_endpoint(), narrows.endpoint()].map(|endpoint| match endpoint {
+        Endpoint::Tcp(address) => address,
+        Endpoint::Unix(_) => panic!("a port"),
+    });
+    for statement in [
+        &*format!("SET admin-mysql_ifaces='/nonexistent/admin.sock;{of_clients};{own}'"),
+        "LOAD ADMIN VARIABLES TO RUNTIME",
+        "SAVE ADMIN VARIABLES TO DISK",
+    ] {
+        admin.query(statement).ok().expect(statement);
+    }
+    let worker = narrows.worker();
+    kill(worker);
+    wait_for_another(&narrows, worker);
+    assert_eq!(narrows.client().query("SELECT 1").error(), None);
+    assert_eq!(narrows.admin().query("SELECT 1").cell().as_deref(), Some("1"));
+    for lost in ["/nonexistent/admin.sock", &of_clients.to_string()] {
+        let said =
+            format!("ERROR narrows_control::runtime::admin: cannot listen on {lost} (admin-mysql_ifaces)");
+        assert!(narrows.log().contains(&said), "{said}");
+    }
 }
 
 #[test]

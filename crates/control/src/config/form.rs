@@ -101,6 +101,8 @@ impl Form {
                 {
                     "another text".to_owned()
                 }
+                // So may it: an account has its second password there.
+                Form::Json => json_fault(value),
                 _ => value.describe(),
             },
             nearest,
@@ -244,6 +246,15 @@ impl ListenAddress {
             }
             _ => self == other,
         }
+    }
+}
+
+/// What a value is that is no JSON, without a part of it.
+fn json_fault(value: &NodeValue) -> String {
+    let fault = text_of(value).and_then(|text| serde_json::from_str::<serde_json::Value>(&text).err());
+    match fault {
+        Some(fault) => format!("a text that is none ({fault})"),
+        None => value.describe(),
     }
 }
 

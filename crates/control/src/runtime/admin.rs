@@ -30,7 +30,7 @@ pub struct AdminListeners {
 /// Why the admin interface cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
-    /// An address cannot be listened on.
+    /// None of the addresses can be listened on; this is the first.
     #[error("cannot listen on {interface} (admin-mysql_ifaces): {source}")]
     Listen {
         /// The address.
@@ -44,7 +44,8 @@ pub enum BeginError {
 }
 
 impl AdminListeners {
-    /// Starts the thread that serves administrators; their statements go to `control`, and their logins to `audit_log`.
+    /// Starts the thread that serves administrators; their statements go to `control`, and their logins to `audit_log`. An
+    /// address that cannot be listened on is logged: clients need not wait until it can.
     ///
     /// # Errors
     /// See [`BeginError`].
@@ -58,12 +59,20 @@ impl AdminListeners {
     where
         M: From<Request> + Send + 'static,
     {
-        let interfaces = interfaces(store.variables());
-        let bind = |interface: &String| match sockets.bind(interface, ListenFor::Administrators) {
-            Ok(listener) => Ok((interface.clone(), listener)),
-            Err(source) => Err(BeginError::Listen { interface: interface.clone(), source }),
+        let bind = |interface: String| match sockets.bind(&interface, ListenFor::Administrators) {
+            Ok(listener) => Ok((interface, listener)),
+            Err(source) => Err(BeginError::Listen { interface, source }),
         };
-        let bound = interfaces.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let (bound, failed): (Vec<_>, Vec<_>) =
+            interfaces(store.variables()).into_iter().map(bind).partition(Result::is_ok);
+        let bound: Vec<_> = bound.into_iter().flatten().collect();
+        for error in failed.into_iter().filter_map(Result::err) {
+            if bound.is_empty() {
+                return Err(error);
+            }
+            tracing::error!("{error}");
+        }
+        let interfaces: Vec<String> = bound.iter().map(|(interface, _)| interface.clone()).collect();
         let addresses = bound.iter().map(|(_, listener)| listener.address()).collect();
         let orders = listener::start(settings(store, secrets, tls), audit_log, control)?;
         // The thread of the sessions exists; if it has ended, there is nothing to listen for.

@@ -238,6 +238,9 @@ fn sets_charsets(assignment: &Assignment) -> bool {
     CHARSETS.iter().any(|slot| sets(assignment, slot))
 }
 
+/// What has a character set and a collation of its own.
+const HAVE_COLLATIONS: [&str; 3] = ["connection", "database", "server"];
+
 /// Session variables to which a successful `SET` assigned expressions and that the server has not reported, and those that
 /// it sets without a report. The server must be asked for their values.
 pub(in super::super) fn untold_variables(
@@ -255,6 +258,11 @@ pub(in super::super) fn untold_variables(
                 || OF_TRANSACTIONS.iter().any(|(one, _)| *one == name)
                 || reported.has(&name);
             (!is_known && is_variable_name(&name)).then_some(name)
+        }
+        // The number of a collation, of which MySQL reports the character set alone.
+        Assignment::System { scope: Scope::Session, name, value: Value::Number(_) } => {
+            let of = name.strip_prefix("character_set_").filter(|of| HAVE_COLLATIONS.contains(of));
+            of.map(|of| format!("collation_{of}")).filter(|collation| !reported.has(collation))
         }
         Assignment::CharacterSet(_) => Some("collation_connection".to_owned()),
         _ => None,
