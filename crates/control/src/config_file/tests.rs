@@ -210,7 +210,7 @@ const WRONG: &[(&str, &str)] = &[
     ("mysql_query_rules=({rule_id=1 match_digest=\"(a{1000}){1000}\"})", "1:44: error: match_digest: the expression does not compile: "),
     ("mysql_query_rules=({rule_id=1 digest=\"3A20\"})", "1:38: error: digest: expected a digest: 0x and 1 to 16 hex digits, found \"3A20\""),
     ("mysql_query_rules=({rule_id=1 re_modifiers=\"CASELES\"})", "1:44: error: re_modifiers: expected some of CASELESS, GLOBAL, separated by commas, found \"CASELES\""),
-    ("mysql_users=({username=\"a\" attributes=\"{'additional_password':'s3cret'}\"})", "1:45: error: attributes: expected JSON, or empty, found a text that is none (key must be a string at line 1 column 2)"),
+    ("mysql_users=({username=\"a\" attributes=\"{'additional_password':'s3cret'}\"})", "1:39: error: attributes: expected JSON, or empty, found a text that is none (key must be a string at line 1 column 2)"),
     ("mysql_query_rules=({rule_id=1 attributes=\"{\"})", "1:42: error: attributes: expected JSON, or empty, found a text that is none (EOF while parsing an object at line 1 column 1)"),
     ("mysql_query_rules=({rule_id=1 replace_pattern=\"x\"})", "1:47: error: replace_pattern needs a match_pattern: it replaces what match_pattern finds"),
     ("mysql_query_rules=({rule_id=1},\n{rule_id=1})", "2:10: error: mysql_query_rules: duplicate rule 1; first in line 1"),
