@@ -207,24 +207,15 @@ fn a_servers_character_set_undoes_its_collation() {
 }
 
 #[test]
-fn a_character_set_and_a_collation_in_one_set_have_an_order() {
+fn a_collation_is_what_its_set_says_also_by_number_and_after_a_character_set() {
     on_one_connection(|one, other| {
-        one.query("SET character_set_server = latin1, collation_server = latin1_german1_ci");
-        other.query("SELECT 1");
-        assert_eq!(cell(one, "SELECT @@collation_server").as_deref(), Some("latin1_german1_ci"));
-    });
-}
-
-#[test]
-fn a_collation_that_was_set_by_its_number_outlives_the_connection() {
-    on_one_connection(|one, other| {
-        for name in ["character_set_connection", "collation_connection", "character_set_server"] {
-            // MariaDB refuses the number of a collation that is no default.
-            one.query(format!("SET {name} = 46"));
-            let collation = format!("SELECT @@{}", name.replace("character_set", "collation"));
-            let at_once = cell(one, &collation);
+        let both = "character_set_server = latin1, collation_server = latin1_german1_ci";
+        for set in [both, "character_set_connection = 46", "character_set_server = 46"] {
+            one.query(format!("SET {set}"));
+            let collations = "SELECT CONCAT(@@collation_connection, @@collation_server)";
+            let at_once = cell(one, collations);
             other.query("SELECT 1");
-            assert_eq!(cell(one, &collation), at_once, "{name}");
+            assert_eq!(cell(one, collations), at_once, "{set}");
             assert_eq!(one.command(command::RESET_CONNECTION, b"").error(), None);
         }
     });

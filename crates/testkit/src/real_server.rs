@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use crate::{Endpoint, Login, Namespace, Process, RawClient, TempFolder, free_port};
+use crate::{Endpoint, ErrorPacket, Login, Namespace, Process, RawClient, TempFolder, free_port};
 
 /// Which server software.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -280,6 +280,11 @@ impl RealServer {
         let mut client = RawClient::connect(&Endpoint::Unix(self.socket()));
         client.login(&Login::new("root", "")).expect("root has no password");
         client
+    }
+
+    /// Runs a statement as root; returns its error if it fails.
+    pub fn try_execute(&self, statement: &str) -> Option<ErrorPacket> {
+        self.root().query(statement).error()
     }
 
     /// Runs statements as `root`, one after another.

@@ -121,6 +121,8 @@ fn a_component_without_a_majority(trio: &mut Trio) {
     let reasons = ["wsrep_cluster_status is not Primary", "the other nodes have excluded it"];
     assert!(reasons.iter().any(|reason| log.contains(reason)), "{log}");
     scene.trio.on(old, &["SET GLOBAL wsrep_provider_options = 'gmcast.isolate=0'"]);
+    // On a busy machine it has missed much, and the writer that gives it the data is locked, as below.
+    scene.most_nodes = 3;
     returns_as_backup(scene, old, &[2013, 1180]);
 }
 
