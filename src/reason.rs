@@ -23,9 +23,9 @@ mod tests {
     #[test]
     fn each_cause_is_named_once() {
         let source = std::io::Error::other("in use");
-        let failed = Err::<(), _>(BeginError::Listen { interface: "here".to_owned(), source });
+        let failed = Err::<(), _>(BeginError::Thread(source));
         let error = failed.context("starting").expect_err("it failed");
-        let once = "starting: cannot listen on here (admin-mysql_ifaces): in use";
+        let once = "starting: cannot start a thread: in use";
         assert_eq!(format!("{error:#}"), format!("{once}: in use"));
         assert_eq!(super::of(&error), once);
     }

@@ -30,14 +30,9 @@ pub struct AdminListeners {
 /// Why the admin interface cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
-    /// None of the addresses can be listened on; this is the first.
-    #[error("cannot listen on {interface} (admin-mysql_ifaces): {source}")]
-    Listen {
-        /// The address.
-        interface: String,
-        /// The reason.
-        source: io::Error,
-    },
+    /// None of the addresses can be listened on; this is why the first cannot.
+    #[error("{0}")]
+    Listen(String),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
     Thread(#[from] io::Error),
@@ -59,24 +54,20 @@ impl AdminListeners {
     where
         M: From<Request> + Send + 'static,
     {
-        let bind = |interface: String| match sockets.bind(&interface, ListenFor::Administrators) {
-            Ok(listener) => Ok((interface, listener)),
-            Err(source) => Err(BeginError::Listen { interface, source }),
-        };
-        let (bound, failed): (Vec<_>, Vec<_>) =
-            interfaces(store.variables()).into_iter().map(bind).partition(Result::is_ok);
-        let bound: Vec<_> = bound.into_iter().flatten().collect();
-        for error in failed.into_iter().filter_map(Result::err) {
-            if bound.is_empty() {
-                return Err(error);
+        let (bound, failed) = Interfaces::bind(interfaces(store.variables()), &[], VARIABLE, |interface| {
+            sockets.bind(interface, ListenFor::Administrators)
+        });
+        for reason in failed {
+            if bound.wanted.is_empty() {
+                return Err(BeginError::Listen(reason));
             }
-            tracing::error!("{error}");
+            tracing::error!("{reason}");
         }
-        let interfaces: Vec<String> = bound.iter().map(|(interface, _)| interface.clone()).collect();
-        let addresses = bound.iter().map(|(_, listener)| listener.address()).collect();
+        let interfaces = bound.wanted.clone();
+        let addresses = bound.new.iter().map(|(_, listener)| listener.address()).collect();
         let orders = listener::start(settings(store, secrets, tls), audit_log, control)?;
         // The thread of the sessions exists; if it has ended, there is nothing to listen for.
-        let _ = orders.send(Order::Listen(Interfaces { wanted: interfaces.clone(), new: bound }));
+        let _ = orders.send(Order::Listen(bound));
         Ok(AdminListeners { orders, sockets, interfaces, addresses })
     }
 
