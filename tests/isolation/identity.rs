@@ -1,0 +1,1 @@
+//! Connection ids, locks, and statements that must not run twice.

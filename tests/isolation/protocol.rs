@@ -1,0 +1,1 @@
+//! Capabilities, compression and commands of the protocol.
