@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::marks;
+use crate::real_server;
 use crate::small_disk::SmallDisk;
 use crate::{Endpoint, Login, Process, RawClient, TempFolder, free_port};
 
@@ -16,6 +17,10 @@ use crate::{Endpoint, Login, Process, RawClient, TempFolder, free_port};
 pub struct NarrowsConfig {
     variables: Vec<(String, String)>,
     servers: Vec<String>,
+    /// The ports of those on 127.0.0.1; `None`: another one.
+    ports: Vec<Option<u16>>,
+    /// Why the test does without verification.
+    unverified: Option<&'static str>,
     users: Vec<String>,
     /// Those of the users and variables.
     passwords: Vec<String>,
@@ -60,6 +65,7 @@ impl NarrowsConfig {
     #[must_use]
     pub fn server(mut self, hostgroup: i32, port: u16, more: &str) -> NarrowsConfig {
         self.servers.push(format!("hostgroup={hostgroup} address=\"127.0.0.1\" port={port} {more}"));
+        self.ports.push(Some(port));
         self
     }
 
@@ -67,7 +73,27 @@ impl NarrowsConfig {
     #[must_use]
     pub fn server_at(mut self, hostgroup: i32, address: &str, port: u16, more: &str) -> NarrowsConfig {
         self.servers.push(format!("hostgroup={hostgroup} address=\"{address}\" port={port} {more}"));
+        self.ports.push(None);
         self
+    }
+
+    /// Does without `mysql-verify_sessions`, for this reason. Otherwise it is 1 where all servers are real ones of the test's own
+    /// process: servers that a test scripts answer no questions that they do not expect.
+    #[must_use]
+    pub fn unverified(mut self, reason: &'static str) -> NarrowsConfig {
+        self.unverified = Some(reason);
+        self
+    }
+
+    /// Whether the sessions of server connections are verified each time that they get another client.
+    fn is_verified(&self) -> bool {
+        let is_real = |port: &Option<u16>| port.is_some_and(real_server::is_real);
+        let is_set = self.variables.iter().any(|(name, _)| name == VERIFY);
+        let may = std::env::var("NARROWS_SKIP_VERIFICATION").as_deref() != Ok("1");
+        may && !is_set
+            && self.unverified.is_none()
+            && !self.ports.is_empty()
+            && self.ports.iter().all(is_real)
     }
 
     /// Adds a user; `more` are further columns.
@@ -171,6 +197,9 @@ impl NarrowsConfig {
         if !self.variables.iter().any(|(name, _)| name == "threads") {
             text.push_str("    threads=2\n");
         }
+        if self.is_verified() {
+            writeln!(text, "    {VERIFY}=\"1\"").expect("writing to a String cannot fail");
+        }
         for (name, value) in &self.variables {
             let bare = value.parse::<i64>().is_ok() || value == "true" || value == "false";
             let quote = if bare { "" } else { "\"" };
@@ -196,6 +225,9 @@ impl NarrowsConfig {
         text
     }
 }
+
+/// The variable.
+const VERIFY: &str = "verify_sessions";
 
 /// Whether the monitor runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

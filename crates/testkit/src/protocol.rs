@@ -13,7 +13,9 @@ pub mod capability {
     pub const FOUND_ROWS: u32 = 1 << 1;
     pub const LONG_FLAG: u32 = 1 << 2;
     pub const CONNECT_WITH_DB: u32 = 1 << 3;
+    pub const NO_SCHEMA: u32 = 1 << 4;
     pub const COMPRESS: u32 = 1 << 5;
+    pub const ODBC: u32 = 1 << 6;
     pub const LOCAL_FILES: u32 = 1 << 7;
     pub const IGNORE_SPACE: u32 = 1 << 8;
     pub const PROTOCOL_41: u32 = 1 << 9;
@@ -29,7 +31,11 @@ pub mod capability {
     pub const PLUGIN_AUTH_LENENC: u32 = 1 << 21;
     pub const SESSION_TRACK: u32 = 1 << 23;
     pub const DEPRECATE_EOF: u32 = 1 << 24;
+    pub const ZSTD_COMPRESSION: u32 = 1 << 26;
     pub const QUERY_ATTRIBUTES: u32 = 1 << 27;
+    /// MariaDB's extended flags, counted from 0.
+    pub const EXTENDED_STMT_BULK: u32 = 1 << 2;
+    pub const EXTENDED_METADATA: u32 = 1 << 3;
     /// The capabilities of a test's login by default.
     pub const USUAL: u32 = LONG_PASSWORD
         | LONG_FLAG
@@ -64,6 +70,7 @@ pub mod command {
     pub const SET_OPTION: u8 = 27;
     pub const STMT_FETCH: u8 = 28;
     pub const RESET_CONNECTION: u8 = 31;
+    pub const STMT_BULK_EXECUTE: u8 = 0xFA;
 }
 
 /// One packet as it was on the wire. A payload of 16 MiB or more is several packets.

@@ -3,13 +3,14 @@
 //! The data folder is a copy of a template that is created once per machine and kept in `target/`; nothing is durable.
 //! Accounts: `root` without a password and `sbtest`/`sbtest`, both from any host and with all privileges.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use crate::{Endpoint, ErrorPacket, Login, Namespace, Process, RawClient, TempFolder, free_port};
@@ -130,6 +131,14 @@ impl ServerOptions {
     }
 }
 
+/// The ports of this process's real servers, of those that have ended too.
+static REAL_PORTS: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// Whether a port is one of a real server of this process.
+pub(crate) fn is_real(port: u16) -> bool {
+    REAL_PORTS.lock().expect("no test panics with it").contains(&port)
+}
+
 /// A running server; killed when dropped.
 #[derive(Debug)]
 pub struct RealServer {
@@ -177,6 +186,7 @@ impl RealServer {
         for _ in 0..5 {
             let port = free_port();
             if let Some(process) = launch(&first, &folder, port) {
+                REAL_PORTS.lock().expect("no test panics with it").insert(port);
                 return RealServer { options, process, port, folder };
             }
         }

@@ -27,7 +27,7 @@ capabilities! {
     LONG_FLAG = 2;
     /// A schema may be named at login.
     CONNECT_WITH_DB = 3;
-    /// `db.table.column` is refused.
+    /// The schema in the name of a table or column is ignored.
     NO_SCHEMA = 4;
     /// zlib compression.
     COMPRESS = 5;
@@ -98,6 +98,11 @@ capabilities! {
 }
 
 impl Capabilities {
+    /// Every flag, lowest first.
+    pub fn all() -> Vec<Capabilities> {
+        NAMES.iter().map(|(bit, _)| Capabilities(1 << bit)).collect()
+    }
+
     /// No flag.
     pub const NONE: Capabilities = Capabilities(0);
 

@@ -54,6 +54,8 @@ pub struct Compression {
     header: [u8; HEADER_LENGTH],
     /// How many of them there are.
     header_length: usize,
+    /// The last packet had the highest number and some content: one of a file, whose next packet has the number 0.
+    wraps: bool,
 }
 
 impl Algorithm {
@@ -74,7 +76,7 @@ impl Compression {
     /// Starts after the OK packet of a login, when compression is turned on.
     pub fn new(algorithm: Algorithm, end: End) -> Compression {
         let header = [0; HEADER_LENGTH];
-        Compression { algorithm, end, sequence: 0, in_packet: 0, header, header_length: 0 }
+        Compression { algorithm, end, sequence: 0, in_packet: 0, header, header_length: 0, wraps: false }
     }
 
     /// Appends the frames that carry `bytes`.
@@ -139,7 +141,9 @@ impl Compression {
             }
             self.header_length = 0;
             let Some(header) = Header::decode(&self.header) else { break };
-            if header.sequence == 0 && known == 0 {
+            let begins = header.sequence == 0 && known == 0 && !self.wraps;
+            self.wraps = header.sequence == u8::MAX && header.length > 0;
+            if begins {
                 if header_at > 0 {
                     return bytes.split_at(header_at);
                 }
@@ -313,6 +317,25 @@ mod tests {
         assert_eq!(decoded(Algorithm::Zlib, &out).1, [1, 2, 3], "the same command continues");
         out.clear();
         writer.encode(ping, &mut out);
+        assert_eq!(decoded(Algorithm::Zlib, &out).1, [0]);
+    }
+
+    #[test]
+    fn a_file_of_more_than_256_packets_is_one_exchange() {
+        let mut writer = Compression::new(Algorithm::Zlib, End::Client);
+        let mut out = Vec::new();
+        writer.encode(b"\x01\0\0\0\x03", &mut out);
+        for number in 2..300_u16 {
+            writer.encode(&[1, 0, 0, number as u8, b'x'], &mut out);
+        }
+        writer.encode(b"\0\0\0\x2c", &mut out);
+        let numbers = decoded(Algorithm::Zlib, &out).1;
+        assert_eq!(numbers, (0..300_u16).map(|number| number as u8).collect::<Vec<u8>>());
+        // After the end of a file with the highest number, 0 is a command.
+        for end in [b"\x01\0\0\xfex".as_slice(), b"\0\0\0\xff", b"\x01\0\0\0\x0e"] {
+            out.clear();
+            writer.encode(end, &mut out);
+        }
         assert_eq!(decoded(Algorithm::Zlib, &out).1, [0]);
     }
 

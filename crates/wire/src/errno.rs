@@ -48,6 +48,8 @@ errors! {
     NET_PACKET_TOO_LARGE = 1153 b"08S01";
     /// The sequence number is not the expected one.
     NET_PACKETS_OUT_OF_ORDER = 1156 b"08S01";
+    /// A part of a parameter was sent for one that the statement does not have.
+    WRONG_ARGUMENTS = 1210 b"HY000";
     /// The transaction was rolled back, and can be tried again.
     LOCK_DEADLOCK = 1213 b"40001";
     /// The user has used up a resource.

@@ -118,6 +118,8 @@ pub struct Tracker {
     continued: bool,
     /// Added to the sequence number of every packet that is skipped.
     shift: u8,
+    /// The number of the next packet, if packets are renumbered; see [`Tracker::numbered_from`].
+    next: Option<u8>,
     rows: u64,
     /// Columns of the last result that has any.
     columns: u64,
@@ -164,6 +166,7 @@ impl Tracker {
             skip: 0,
             continued: false,
             shift: 0,
+            next: None,
             rows: 0,
             columns: 0,
             more_announced: false,
@@ -196,7 +199,21 @@ impl Tracker {
         self.skip == 0 && !self.continued
     }
 
-    /// What is added to the sequence number of every packet skipped.
+    /// Renumbers packets, the first one with `first`: with the compressed protocol, the numbers of the packets inside its
+    /// frames mean nothing. Servers give a packet that of the frame which happened to be sent last.
+    #[must_use]
+    pub fn numbered_from(mut self, first: u8) -> Tracker {
+        self.next = Some(first);
+        self
+    }
+
+    /// A tracker at the same place that changes no sequence numbers.
+    #[must_use]
+    pub fn looking_ahead(&self) -> Tracker {
+        Tracker { shift: 0, next: None, ..self.clone() }
+    }
+
+    /// What is added to the sequence number of every packet skipped, and to that of the packet shown last.
     pub fn shift(&self) -> u8 {
         self.shift
     }
@@ -204,6 +221,24 @@ impl Tracker {
     /// Changes that shift after a packet was inserted (1) or left out (255).
     pub fn add_shift(&mut self, amount: u8) {
         self.shift = self.shift.wrapping_add(amount);
+        self.next = self.next.map(|next| next.wrapping_add(amount));
+    }
+
+    /// A packet of our own was inserted after the last one.
+    pub fn inserted(&mut self) {
+        self.add_shift(1);
+        self.sequence = self.sequence.wrapping_add(1);
+    }
+
+    /// The packet that was shown is left out.
+    pub fn omitted(&mut self) {
+        self.add_shift(u8::MAX);
+        self.sequence = self.sequence.wrapping_sub(1);
+    }
+
+    /// The receiver has sent packets itself, up to this number.
+    pub fn continue_after(&mut self, sequence: u8) {
+        self.next = self.next.map(|_| sequence.wrapping_add(1));
     }
 
     /// Walks over `buffer`, which begins where the last walk ended: after the skipped bytes and after the packet that
@@ -264,7 +299,7 @@ impl Tracker {
             let payload = packet.get(HEADER_LENGTH..).unwrap_or_default();
             match self.special(first, payload)? {
                 Some(next) => {
-                    self.sequence = header.sequence.wrapping_add(self.shift);
+                    self.number(header.sequence);
                     return Result::Ok(Walk { passed, next });
                 }
                 None => self.pass(header, rest),
@@ -291,14 +326,24 @@ impl Tracker {
     /// Skips one packet whose header is at the front of `rest`.
     #[inline]
     fn pass(&mut self, header: Header, rest: &mut [u8]) {
+        self.number(header.sequence);
         if self.shift != 0
             && let Some(sequence) = rest.get_mut(HEADER_LENGTH - 1)
         {
-            *sequence = sequence.wrapping_add(self.shift);
+            *sequence = self.sequence;
         }
-        self.sequence = header.sequence.wrapping_add(self.shift);
         self.skip = header.packet_length();
         self.continued = header.length == MAX_PAYLOAD;
+    }
+
+    /// Gives the packet with this sequence number the one that the receiver sees.
+    #[inline]
+    fn number(&mut self, sequence: u8) {
+        if let Some(next) = &mut self.next {
+            self.shift = next.wrapping_sub(sequence);
+            *next = next.wrapping_add(1);
+        }
+        self.sequence = sequence.wrapping_add(self.shift);
     }
 
     /// Decides on a complete packet that is not bulk; `None` for a column count, which is skipped.

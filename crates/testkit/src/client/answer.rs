@@ -99,7 +99,9 @@ pub(super) fn read_answer(client: &mut RawClient, code: u8) -> Answer {
         command::STMT_PREPARE => read_prepared(client, &mut packets, deprecate_eof),
         command::FIELD_LIST => read_rows(client, &mut packets).map(|_status| ()),
         command::STMT_FETCH => read_rows(client, &mut packets).map(|_status| ()),
-        command::QUERY | command::STMT_EXECUTE => read_results(client, &mut packets, code, deprecate_eof),
+        command::QUERY | command::STMT_EXECUTE | command::STMT_BULK_EXECUTE => {
+            read_results(client, &mut packets, code, deprecate_eof)
+        }
         _ => client.read().map(|packet| packets.push(packet)),
     };
     Answer { packets, lost: result.err().map(|error| error.kind()), deprecate_eof }
@@ -221,7 +223,8 @@ fn read_prepared(client: &mut RawClient, packets: &mut Vec<Packet>, deprecate_eo
 
 fn send_local_file(client: &mut RawClient) -> io::Result<()> {
     let content = std::mem::take(&mut client.local_file);
-    for chunk in content.chunks(1 << 20) {
+    // The size of libmysqlclient's packets.
+    for chunk in content.chunks(16 << 10) {
         client.send(chunk)?;
     }
     client.send(&[])?;

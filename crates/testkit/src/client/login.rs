@@ -15,6 +15,8 @@ pub struct Login {
     pub schema: Option<String>,
     /// Capability flags, sent unchanged.
     pub capabilities: u32,
+    /// MariaDB's extended flags; if there are any, LONG_PASSWORD is left out.
+    pub extended: u32,
     /// Collation id; a login only has room for its lower byte.
     pub collation: u16,
     /// Plugin used to answer the greeting; by default the one the greeting names.
@@ -31,6 +33,7 @@ impl Login {
             password: password.to_owned(),
             schema: None,
             capabilities: capability::USUAL,
+            extended: 0,
             collation: 33,
             plugin: None,
             attributes: Vec::new(),
@@ -58,6 +61,13 @@ impl Login {
         self
     }
 
+    /// With more of MariaDB's extended flags.
+    #[must_use]
+    pub fn extended(mut self, flags: u32) -> Login {
+        self.extended |= flags;
+        self
+    }
+
     /// With a given authentication plugin.
     #[must_use]
     pub fn plugin(mut self, plugin: &str) -> Login {
@@ -81,6 +91,9 @@ impl Login {
         if !self.attributes.is_empty() {
             flags |= capability::CONNECT_ATTRS;
         }
+        if self.extended != 0 {
+            flags &= !capability::LONG_PASSWORD;
+        }
         flags
     }
 
@@ -95,7 +108,8 @@ impl Login {
         let mut payload = flags.to_le_bytes().to_vec();
         payload.extend(0x0100_0000_u32.to_le_bytes());
         payload.push(self.collation as u8);
-        payload.extend([0; 23]);
+        payload.extend([0; 19]);
+        payload.extend(self.extended.to_le_bytes());
         payload.extend(self.user.bytes());
         payload.push(0);
         payload.extend(writer::lenenc_bytes(answer));
@@ -108,12 +122,18 @@ impl Login {
             payload.push(0);
         }
         payload.extend(self.attribute_bytes(flags));
+        if flags & capability::ZSTD_COMPRESSION != 0 {
+            payload.push(3);
+        }
         payload
     }
 
     /// The body of COM_CHANGE_USER.
     pub fn change_user(&self, seed: &[u8], plugin: &str) -> Vec<u8> {
-        let answer = scrambled(plugin, &self.password, seed);
+        self.change_user_body(&scrambled(plugin, &self.password, seed), plugin)
+    }
+
+    fn change_user_body(&self, answer: &[u8], plugin: &str) -> Vec<u8> {
         let mut body = self.user.clone().into_bytes();
         body.push(0);
         body.push(answer.len() as u8);
@@ -154,7 +174,9 @@ pub(super) fn log_in(
         None => login.response(&greeting.seed, &plugin),
     };
     client.send(&response).map_err(|error| super::lost(&error))?;
-    finish(client, &login.password, plugin)
+    let ok = finish(client, &login.password, plugin)?;
+    client.begin_compression();
+    Ok(ok)
 }
 
 /// COM_CHANGE_USER with its whole exchange of packets.
@@ -174,8 +196,34 @@ impl RawClient {
     }
 }
 
+impl RawClient {
+    /// COM_CHANGE_USER with this answer in place of the right one to the greeting; returns whether the server has asked for
+    /// another.
+    ///
+    /// # Errors
+    /// As for [`RawClient::change_user`].
+    pub fn change_user_with(&mut self, login: &Login, answer: Option<&[u8]>) -> Result<bool, ErrorPacket> {
+        let seed = self.greeting()?.seed.clone();
+        let plugin = login.plugin.clone().unwrap_or_else(|| "mysql_native_password".to_owned());
+        let right = scrambled(&plugin, &login.password, &seed);
+        let body = login.change_user_body(answer.unwrap_or(&right), &plugin);
+        self.send_command(crate::command::CHANGE_USER, &body).map_err(|error| super::lost(&error))?;
+        let mut asked = false;
+        finish_asked(self, &login.password, plugin, &mut asked).map(|_| asked)
+    }
+}
+
 /// Answers the server's requests until it sends OK or ERR.
-fn finish(client: &mut RawClient, password: &str, mut plugin: String) -> Result<Vec<u8>, ErrorPacket> {
+fn finish(client: &mut RawClient, password: &str, plugin: String) -> Result<Vec<u8>, ErrorPacket> {
+    finish_asked(client, password, plugin, &mut false)
+}
+
+fn finish_asked(
+    client: &mut RawClient,
+    password: &str,
+    mut plugin: String,
+    asked: &mut bool,
+) -> Result<Vec<u8>, ErrorPacket> {
     loop {
         let packet: Packet = client.read().map_err(|error| super::lost(&error))?;
         match packet.first() {
@@ -185,6 +233,7 @@ fn finish(client: &mut RawClient, password: &str, mut plugin: String) -> Result<
             }
             0xFF => return Err(ErrorPacket::decode(&packet.payload).expect("an ERR packet has its code")),
             0xFE => {
+                *asked = true;
                 let mut bytes = crate::reader::Bytes::new(&packet.payload[1..]);
                 let name = bytes.until_zero().expect("a plugin name ends with zero");
                 plugin = String::from_utf8_lossy(name).into_owned();

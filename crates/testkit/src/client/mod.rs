@@ -1,6 +1,7 @@
 //! A blocking client that shows every packet and can send any bytes.
 
 mod answer;
+mod compressed;
 mod login;
 mod secure;
 
@@ -105,6 +106,19 @@ impl RawClient {
         login::log_in(self, login, Some(answer))
     }
 
+    /// From now on packets are in frames, if that was negotiated.
+    fn begin_compression(&mut self) {
+        let is_zstd = match self.capabilities & (capability::COMPRESS | capability::ZSTD_COMPRESSION) {
+            0 => return,
+            flags => flags & capability::COMPRESS == 0,
+        };
+        assert_eq!(self.stream.buffer().len(), 0, "bytes after the login");
+        let empty = io::BufReader::new(Stream::Gone);
+        let plain = std::mem::replace(&mut self.stream, empty).into_inner();
+        let framed = Stream::Compressed(Box::new(compressed::Compressed::new(plain, is_zstd)));
+        self.stream = io::BufReader::with_capacity(64 * 1024, framed);
+    }
+
     /// Reads the greeting, unless it has been read.
     ///
     /// # Errors
@@ -151,6 +165,9 @@ impl RawClient {
     /// # Errors
     /// Those of the stream.
     pub fn send_command(&mut self, code: u8, body: &[u8]) -> io::Result<()> {
+        if let Stream::Compressed(stream) = self.stream.get_mut() {
+            stream.begin_command();
+        }
         self.sequence = Packet::write(self.stream.get_mut(), &[&[code], body].concat(), 0)?;
         Ok(())
     }
@@ -228,7 +245,7 @@ impl RawClient {
         let _ = match self.stream.get_ref().socket() {
             Stream::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Stream::Unix(stream) => stream.shutdown(Shutdown::Write),
-            Stream::Tls(_) | Stream::Gone => Ok(()),
+            Stream::Tls(_) | Stream::Compressed(_) | Stream::Gone => Ok(()),
         };
     }
 
@@ -266,6 +283,7 @@ enum Stream {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<secure::Secure>),
+    Compressed(Box<compressed::Compressed>),
     /// While TLS takes over the socket.
     Gone,
 }
@@ -275,7 +293,7 @@ impl Stream {
         let result = match self.socket() {
             Stream::Tcp(stream) => stream.set_write_timeout(Some(limit)),
             Stream::Unix(stream) => stream.set_write_timeout(Some(limit)),
-            Stream::Tls(_) | Stream::Gone => Ok(()),
+            Stream::Tls(_) | Stream::Compressed(_) | Stream::Gone => Ok(()),
         };
         result.expect("a positive time is always accepted");
     }
@@ -284,7 +302,7 @@ impl Stream {
         let result = match self.socket() {
             Stream::Tcp(stream) => stream.set_read_timeout(Some(limit)),
             Stream::Unix(stream) => stream.set_read_timeout(Some(limit)),
-            Stream::Tls(_) | Stream::Gone => Ok(()),
+            Stream::Tls(_) | Stream::Compressed(_) | Stream::Gone => Ok(()),
         };
         result.expect("a positive time is always accepted");
     }
@@ -296,6 +314,7 @@ impl Read for Stream {
             Stream::Tcp(stream) => stream.read(buffer),
             Stream::Unix(stream) => stream.read(buffer),
             Stream::Tls(stream) => secure::read(stream, buffer),
+            Stream::Compressed(stream) => stream.read(buffer),
             Stream::Gone => Ok(0),
         }
     }
@@ -307,6 +326,7 @@ impl Write for Stream {
             Stream::Tcp(stream) => stream.write(buffer),
             Stream::Unix(stream) => stream.write(buffer),
             Stream::Tls(stream) => secure::write(stream, buffer),
+            Stream::Compressed(stream) => stream.write(buffer),
             Stream::Gone => Ok(0),
         }
     }

@@ -105,6 +105,7 @@ impl Stream {
     pub(super) fn socket(&self) -> &Stream {
         match self {
             Stream::Tls(secure) => secure.sock.socket(),
+            Stream::Compressed(compressed) => compressed.plain.socket(),
             plain => plain,
         }
     }

@@ -47,6 +47,10 @@ pub struct Challenge<'a> {
     pub channel: Channel,
     /// Whether the client has `PLUGIN_AUTH`; a client without it can only answer for `mysql_native_password`.
     pub can_switch: bool,
+    /// The answer is that of a `COM_CHANGE_USER`. Servers take it from clients without `PLUGIN_AUTH` only and ask all others
+    /// for one, whatever they have sent. Libraries rely on that: some have no nonce to answer when they send the command,
+    /// and those of MySQL answer for their default plugin, or not at all.
+    pub restarts: bool,
     /// The RSA key, in PEM, with which clients on an open channel encrypt their passwords.
     pub public_key: Option<Arc<[u8]>>,
 }
@@ -115,7 +119,7 @@ pub enum Rejection {
 /// A login in progress.
 ///
 /// ```text
-///   start ──the answer can be verified───────────▶ verify ──────────▶ Accept | Reject
+///   start ──the answer can be verified(1)────────▶ verify ──────────▶ Accept | Reject
 ///     │                                            ▲   │
 ///     └─else: Send AuthSwitchRequest─▶ Switched ───┘   └─hash of caching_sha2: Send AuthMoreData 04
 ///                                      its answer          │
@@ -124,6 +128,7 @@ pub enum Rejection {
 ///         KeySent ──▶ Decrypt ──▶ Decrypting ──▶ ... ◀── Password ──▶ Verifying ──▶ Accept | Reject
 /// ```
 ///
+/// * (1) That of a login, or of a client without `PLUGIN_AUTH`: see [`Challenge::restarts`].
 /// * `Switched`: an AuthSwitchRequest for its plugin was sent; the client's next packet answers it. Entered at most
 ///   once.
 /// * `Password`: the client was asked for its password, which is its next packet, encrypted if others can listen.
@@ -197,6 +202,7 @@ impl ClientExchange {
         // If their own plugin is not the greeting's, libmysqlclient and libmariadb name theirs, send no answer and wait
         // for a new nonce. A signature always needs a longer nonce.
         let answered = named == challenge.announced || !answer.is_empty() || !challenge.can_switch;
+        let answered = answered && !(challenge.restarts && challenge.can_switch);
         let step = if named == wanted && answered && wanted != Plugin::Ed25519 {
             exchange.verify(wanted, answer)
         } else {

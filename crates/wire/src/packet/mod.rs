@@ -25,6 +25,8 @@ impl Status {
     pub const LAST_ROW_SENT: Status = Status(0x0080);
     /// Backslash is an ordinary character in strings.
     pub const NO_BACKSLASH_ESCAPES: Status = Status(0x0200);
+    /// A prepared statement has another number of columns than the client knows.
+    pub const METADATA_CHANGED: Status = Status(0x0400);
     /// The result is the values of OUT parameters (manual: "SERVER_PS_OUT_PARAMS"), and another result follows.
     pub const OUT_PARAMETERS_AND_MORE: Status = Status(0x1000 | 0x0008);
     /// The open transaction is read only.

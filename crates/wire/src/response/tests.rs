@@ -198,3 +198,28 @@ fn out_parameters_announce_the_next_result_in_front_only() {
     assert_eq!(shown.last(), Some(&Next::Ok { length: 11 }));
     assert!(tracker.is_done());
 }
+
+#[test]
+fn packets_are_numbered_anew_whatever_numbers_they_have() {
+    let payloads: &[&[u8]] = &[&[1], COLUMN, EOF, b"\x01a", b"\x01b", EOF_MORE, b"\xfb/tmp/x"];
+    for piece in [1, 3, 5, 1000] {
+        let mut bytes = Vec::new();
+        for (number, payload) in payloads.iter().enumerate() {
+            put_packet(&mut bytes, &mut (number as u8).wrapping_mul(83), payload);
+        }
+        let mut tracker = Tracker::new(Expect::Result, false).numbered_from(254);
+        let (shown, passed) = feed(&mut tracker, &bytes, piece);
+        assert_eq!(shown.len(), 3, "the ends of the columns and of the rows, and the request");
+        let count_and_definition = [passed[3], passed[3 + 5]];
+        assert_eq!(count_and_definition, [254, 255]);
+        let rows = &passed[passed.len() - 12..];
+        assert_eq!([rows[3], rows[9]], [1, 2], "the end of the columns is 0");
+        assert_eq!(tracker.sequence(), 4);
+        // The file has the packets 5 to 7.
+        tracker.continue_after(7);
+        let mut answer = OK.to_vec();
+        answer.splice(0..0, [7, 0, 0, 99]);
+        assert_eq!(tracker.walk(&mut answer).unwrap().next, Next::Ok { length: 11 });
+        assert_eq!((tracker.sequence(), tracker.shift().wrapping_add(99)), (8, 8));
+    }
+}

@@ -206,6 +206,7 @@ pub fn client_login(data: &[u8]) {
         announced: if choice & 4 == 0 { Plugin::NativePassword } else { Plugin::CachingSha2Password },
         channel: if choice & 8 == 0 { Channel::Open } else { Channel::Tls },
         can_switch: choice & 16 == 0,
+        restarts: choice & 128 != 0,
         public_key: (choice & 64 == 0).then(|| PUBLIC_KEY.into()),
     };
     let plugin = plugin.strip_suffix(&[0]).unwrap_or(plugin);

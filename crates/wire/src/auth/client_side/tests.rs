@@ -6,7 +6,7 @@ use crate::auth::{Plugin::*, backend_side, caching_sha2};
 const NONCE: Nonce = *b"aBcDeFgHiJkLmNoPqRsT";
 
 fn challenge(announced: Plugin, channel: Channel) -> Challenge<'static> {
-    Challenge { nonce: &NONCE, announced, channel, can_switch: true, public_key: None }
+    Challenge { nonce: &NONCE, announced, channel, can_switch: true, restarts: false, public_key: None }
 }
 
 fn clear(password: &[u8]) -> Account {
@@ -421,4 +421,30 @@ fn who_does_not_exist_is_asked_as_accounts_that_take_tokens_and_refused() {
         assert_eq!(step, switch_to("mysql_clear_password"));
         assert_eq!(exchange.feed(shown), end);
     }
+}
+
+#[test]
+fn a_change_of_the_user_asks_again_whatever_was_sent() {
+    for plugin in [NativePassword, CachingSha2Password] {
+        let challenge = Challenge { restarts: true, ..challenge(CachingSha2Password, Channel::Open) };
+        let right = match plugin {
+            NativePassword => native::scramble(b"secret", &NONCE),
+            _ => caching_sha2::scramble(b"secret", &NONCE),
+        };
+        // The right answer, none, that of an empty password, and one to another nonce.
+        for sent in [right.clone(), Vec::new(), vec![0], vec![7; right.len()]] {
+            let name = plugin.name();
+            let (mut exchange, step) =
+                ClientExchange::start(&challenge, clear(b"secret"), Some(name.as_bytes()), &sent);
+            assert_eq!(step, switch_to(name), "{sent:?}");
+            let end = exchange.feed(&right);
+            assert!(matches!(end, ClientStep::Accept { .. }), "{end:?}");
+        }
+    }
+    // A client that cannot be asked has sent its answer.
+    let old =
+        Challenge { restarts: true, can_switch: false, ..challenge(CachingSha2Password, Channel::Open) };
+    let answer = native::scramble(b"secret", &NONCE);
+    let (_, step) = ClientExchange::start(&old, clear(b"secret"), None, &answer);
+    assert!(matches!(step, ClientStep::Accept { .. }), "{step:?}");
 }
