@@ -66,7 +66,7 @@ unpack() {
 # Programs are run through the dynamic linker of their own tree, with the path of its libraries.
 write_launcher() {
   local program=$1 options="" path
-  for path in usr/sbin usr/bin; do [ -x "$folder/$path/$program" ] && break; done
+  for path in usr/sbin usr/bin usr/lib/mysql-test/bin; do [ -x "$folder/$path/$program" ] && break; done
   case $program in
     mysqld) options='--basedir="$root/usr" --lc-messages-dir="$root/usr/share/mysql"
          --character-sets-dir="$root/usr/share/mysql/charsets" --plugin-dir="$root/usr/lib/mysql/plugin"' ;;
@@ -92,4 +92,5 @@ mkdir -p "$folder"
 [ -x "$folder/usr/sbin/mysqld" ] || unpack
 mkdir -p "$folder/bin"
 for program in mysqld mysql mysqldump mysqladmin mysqlslap; do write_launcher "$program"; done
+[ ! -x "$folder/usr/lib/mysql-test/bin/mysqltest" ] || write_launcher mysqltest
 "$folder/bin/mysqld" --version

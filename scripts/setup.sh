@@ -91,7 +91,10 @@ install_servers() {
   command_or_package mariadb mariadb-client
 }
 
-install_etcd() { command_or_package etcd etcd-server; }
+install_etcd() {
+  command_or_package etcd etcd-server
+  command_or_package etcdctl etcd-client
+}
 
 install_load() {
   command_or_package sysbench sysbench
@@ -129,7 +132,14 @@ install_drivers() {
 
 install_compat() {
   install_toolchains
-  packages percona-toolkit mydumper openssl socat
+  packages percona-toolkit mydumper openssl socat mariadb-test mariadb-test-data unzip
+  # MySQL's own programs, with the server that they belong to.
+  local folder=/opt/mysql9-testsuite
+  [ ! -x $folder/bin/mysqltest ] || return 0
+  packages ca-certificates debian-archive-keyring
+  if [ -w /opt ]; then PACKAGES=mysql-testsuite scripts/install-mysql9.sh $folder
+  else as_root env PACKAGES=mysql-testsuite scripts/install-mysql9.sh $folder
+  fi
 }
 
 install_mysql9() {

@@ -232,6 +232,7 @@ fn text_of(form: Form) -> Map<String, Value> {
         | Form::Secret
         | Form::Addresses
         | Form::Credentials
+        | Form::Share
         | Form::Networks => scalar(),
     })
 }

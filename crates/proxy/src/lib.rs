@@ -8,6 +8,7 @@ pub mod auth_query;
 pub mod backend;
 pub mod buffer;
 pub mod cache;
+mod capabilities;
 pub mod client;
 pub mod clock;
 pub mod descriptors;

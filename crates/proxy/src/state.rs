@@ -15,8 +15,9 @@ mod written;
 
 pub use difference::Difference;
 pub use names::{
-    CHARSETS, NULLABLE, SCHEMA_COLLATION, SETS_ANOTHER, UNKNOWN, UTF8MB4_COLLATION, WRONG_DEFAULTS,
-    is_variable_name, is_word, quoted, slot,
+    CHARSETS, HELD_FOR_CLIENTS, NULLABLE, SCHEMA_COLLATION, SETS_ANOTHER, TRACKED_VARIABLES, TRACKS_SCHEMA,
+    TRACKS_STATE, TRACKS_TRANSACTIONS, UNKNOWN, UTF8MB4_COLLATION, WRONG_DEFAULTS, is_variable_name, is_word,
+    quoted, slot,
 };
 use names::{OTHER_LETTERS, TIMEOUTS, WITHOUT_MEANING, identifier, is_number};
 
@@ -234,6 +235,27 @@ impl SessionState {
         let name = std::str::from_utf8(written).ok()?.trim_matches(['`', '\'', '"']).to_lowercase();
         let found = self.user_variables.iter().find(|(known, _)| **known == *name);
         found.map(|(_, literal)| &**literal)
+    }
+
+    /// This state with the variables of `base` where it has none: what a session is in that began with those.
+    pub fn over(&self, base: &SessionState) -> SessionState {
+        let mut state = self.clone();
+        for variable in &base.variables {
+            if let Err(place) = state.variables.binary_search_by(|other| other.slot.cmp(&variable.slot)) {
+                state.variables.insert(place, variable.clone());
+            }
+        }
+        state
+    }
+
+    /// Whether it has any session variable.
+    pub fn has_variables(&self) -> bool {
+        !self.variables.is_empty()
+    }
+
+    /// The user variables, by lower-case name, with their literals.
+    pub fn user_variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.user_variables.iter().map(|(name, literal)| (&**name, &**literal))
     }
 
     /// Whether any user variable is set.

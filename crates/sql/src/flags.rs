@@ -50,7 +50,7 @@ flags! {
     MULTI = 13;
     /// `@@warning_count` or `@@error_count`.
     WARNING_COUNT = 14;
-    /// `CONNECTION_ID(`.
+    /// `CONNECTION_ID(`, or `IS_USED_LOCK(`, whose value is such an id.
     CONNECTION_ID = 15;
     /// Calls `name(` where name is not a built-in function known to have no effect: a stored function, a loadable
     /// one, or `NEXT VALUE FOR`.
@@ -100,6 +100,16 @@ flags! {
     OFFSET = 36;
     /// `LAST_INSERT_ID(`, which sets the value if it has an argument.
     LAST_INSERT_ID_CALL = 37;
+    /// Names a variable that says what the server reports of a session (`session_track_schema`), or a table with the values
+    /// that a session has of variables, or is `SHOW VARIABLES`.
+    REPORT_VARIABLE = 38;
+    /// `SET TRANSACTION` without a scope, or a variable of transactions as `@@transaction_isolation`, without one: a `SET` is
+    /// for the next transaction only.
+    NEXT_TRANSACTION = 39;
+    /// An optimizer hint that is not known to end with its statement: `SET_VAR(timestamp=100)` (MySQL).
+    UNKNOWN_HINT = 40;
+    /// `IS_FREE_LOCK(`, `IS_USED_LOCK(`: asks the server that has the lock.
+    ASKS_ABOUT_LOCK = 41;
 }
 
 impl Flags {
@@ -134,6 +144,7 @@ impl Flags {
         .union(Flags::FUNCTION_CALL_UNKNOWN)
         .union(Flags::SERVER_FUNCTION)
         .union(Flags::WRITING_CTE)
+        .union(Flags::UNKNOWN_HINT)
         .union(Flags::MULTI);
 
     /// The bits of both.

@@ -1,9 +1,13 @@
 //! What `FOUND_ROWS()` counts for a statement, as far as its text shows.
 
+use crate::conditions::{Explained, explained};
 use crate::flags::Flags;
 use crate::kind::Kind;
 use crate::leftovers::word_at;
-use crate::statement::Statement;
+use crate::set::Assignment;
+use crate::statement::{Statement, classify};
+use crate::substitute::Dialect;
+use crate::token::Escapes;
 use crate::words::says;
 
 /// Whether a `SELECT` may end in a `LIMIT` with an offset: servers include the rows that it skips, as many as there
@@ -57,11 +61,91 @@ pub fn has_select(query: &[u8]) -> bool {
     query.windows(6).find_map(word).unwrap_or(false)
 }
 
+/// What `FOUND_ROWS()` is after a statement that succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoundRowsAfter {
+    /// The number of rows in its answer; if that has none, only the connection knows.
+    Answer,
+    /// What it was before.
+    Kept,
+    /// 1.
+    One,
+    /// The first number in the information text of its OK packet.
+    Reported,
+    /// Another number, which only the connection knows.
+    Untold,
+    /// Its text does not show whether it sets the value: only the connection knows, if that had the value before.
+    Unknown,
+}
+
+/// What a statement does to `FOUND_ROWS()`. For statements other than `SELECT` the manual calls the value undefined; this
+/// is what MySQL 9.7 and MariaDB 10.11 do.
+#[must_use]
+pub fn counted(query: &[u8], statement: &Statement, dialect: Dialect) -> FoundRowsAfter {
+    use FoundRowsAfter::{Answer, Kept, One, Reported, Unknown, Untold};
+    let on_mariadb = dialect == Dialect::MariaDb;
+    if statement.flags.intersects(Flags::MULTI) {
+        let mut parts = crate::parts(query, Escapes::Backslash);
+        let keeps = parts.all(|(one, statement)| {
+            !statement.flags.intersects(Flags::MULTI) && counted(one, &statement, dialect) == Kept
+        });
+        return if keeps { Kept } else { Unknown };
+    }
+    match statement.kind {
+        Kind::Select if statement.flags.intersects(Flags::SQL_CALC_FOUND_ROWS) => Untold,
+        Kind::Select if has_offset(query, statement) => Untold,
+        Kind::Select if on_mariadb && is_table_of_values(query) => {
+            if says(query, b"union") {
+                Unknown
+            } else {
+                Kept
+            }
+        }
+        Kind::Select => Answer,
+        Kind::Show | Kind::ShowWarnings if shows_by_select(query, statement) => Answer,
+        Kind::Explain => match explained(query) {
+            Explained::Table => Answer,
+            // MariaDB runs a query without a table.
+            Explained::Statement if on_mariadb => Unknown,
+            Explained::Statement => Kept,
+        },
+        Kind::ExplainAnalyze => Unknown,
+        Kind::Do if !on_mariadb => One,
+        Kind::Do | Kind::Set if on_mariadb && says(query, b"select") => Unknown,
+        Kind::Update if !on_mariadb => Reported,
+        Kind::Insert | Kind::Replace if has_select(query) => Reported,
+        Kind::Create | Kind::CreateTemporaryTable if on_mariadb && has_select(query) => Reported,
+        Kind::SetStatement => match crate::set::parse(query).as_deref() {
+            Ok([Assignment::Statement { offset, .. }]) => {
+                let inner = query.get(*offset..).unwrap_or_default();
+                let statement = classify(inner);
+                // No server runs one in another.
+                if statement.kind == Kind::SetStatement { Kept } else { counted(inner, &statement, dialect) }
+            }
+            _ => Unknown,
+        },
+        Kind::Call | Kind::Execute | Kind::Other => Unknown,
+        _ => Kept,
+    }
+}
+
+/// Whether a `SELECT` is a table of literal values, whose rows MariaDB does not count.
+fn is_table_of_values(query: &[u8]) -> bool {
+    // Mostly the first character is that of `SELECT`.
+    !query.first().is_some_and(|first| first.eq_ignore_ascii_case(&b's')) && *word_at(query, 0) == *b"VALUES"
+}
+
 /// Whether servers rewrite a `SHOW` as a `SELECT`, whose rows `FOUND_ROWS()` counts.
 #[must_use]
 pub fn shows_by_select(query: &[u8], statement: &Statement) -> bool {
     match statement.kind {
-        Kind::Show => !SHOWN_AS_THEY_ARE.contains(&&*word_at(query, 1)),
+        Kind::Show => {
+            let what = word_at(query, 1);
+            match &*what {
+                b"FULL" => *word_at(query, 2) != *b"PROCESSLIST",
+                what => !SHOWN_AS_THEY_ARE.contains(&what),
+            }
+        }
         // Of these only the counts.
         Kind::ShowWarnings => *word_at(query, 1) == *b"COUNT",
         _ => false,
@@ -70,11 +154,14 @@ pub fn shows_by_select(query: &[u8], statement: &Statement) -> bool {
 
 /// What `SHOW` shows without such a `SELECT`.
 const SHOWN_AS_THEY_ARE: &[&[u8]] = &[
+    // `ALL SLAVES STATUS`.
+    b"ALL",
+    b"AUTHORS",
     b"BINARY",
     b"BINLOG",
+    b"CONTRIBUTORS",
     b"CREATE",
     b"ENGINE",
-    b"FULL",
     b"GRANTS",
     b"MASTER",
     b"PRIVILEGES",
@@ -148,11 +235,74 @@ mod tests {
     #[test]
     fn rows_of_a_show_are_counted_where_it_is_a_select() {
         let select = |text: &str| shows_by_select(text.as_bytes(), &classify(text.as_bytes()));
-        for text in ["SHOW TABLES", "show/* a */columns from t", "SHOW COUNT(*) WARNINGS", "SHOW VARIABLES"] {
+        for text in [
+            "SHOW TABLES",
+            "show/* a */columns from t",
+            "SHOW COUNT(*) WARNINGS",
+            "SHOW VARIABLES",
+            "SHOW FULL COLUMNS FROM t",
+            "show full/* a */tables",
+            "SHOW EXTENDED FULL COLUMNS FROM t",
+        ] {
             assert!(select(text), "{text}");
         }
-        for text in ["SHOW CREATE TABLE t", "/* a */ show/**/grants", "SHOW WARNINGS", "SELECT 1"] {
+        for text in [
+            "SHOW CREATE TABLE t",
+            "/* a */ show/**/grants",
+            "SHOW WARNINGS",
+            "SELECT 1",
+            "SHOW FULL PROCESSLIST",
+            "SHOW ALL SLAVES STATUS",
+        ] {
             assert!(!select(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_statements_do_to_the_count() {
+        use FoundRowsAfter::{Answer, Kept, One, Reported, Unknown, Untold};
+        for (text, on_mysql, on_mariadb) in [
+            ("SELECT 1", Answer, Answer),
+            (" (SELECT 1) UNION SELECT 2", Answer, Answer),
+            ("SELECT SQL_CALC_FOUND_ROWS 1", Untold, Untold),
+            ("SELECT n FROM t LIMIT 1, 2", Untold, Untold),
+            ("VALUES (1), (2)", Answer, Kept),
+            ("VALUES (1) UNION SELECT 2", Answer, Unknown),
+            ("SHOW FULL COLUMNS FROM t", Answer, Answer),
+            ("SHOW GRANTS", Kept, Kept),
+            ("DESCRIBE t", Answer, Answer),
+            ("DESC t a", Answer, Answer),
+            ("EXPLAIN shop.t", Answer, Answer),
+            ("EXPLAIN SELECT 1", Kept, Unknown),
+            ("EXPLAIN (SELECT 1) UNION SELECT 2", Kept, Unknown),
+            ("EXPLAIN FORMAT = JSON UPDATE t SET n = 1", Kept, Unknown),
+            ("EXPLAIN FOR CONNECTION 5", Unknown, Unknown),
+            ("EXPLAIN ANALYZE SELECT 1", Unknown, Unknown),
+            ("ANALYZE SELECT 1", Unknown, Unknown),
+            ("DO 1", One, Kept),
+            ("DO (SELECT 1 FROM t)", One, Unknown),
+            ("SET @a = 1", Kept, Kept),
+            ("SET @a = (SELECT 1 FROM t)", Kept, Unknown),
+            ("UPDATE t SET n = 1", Reported, Kept),
+            ("INSERT INTO t SELECT 1", Reported, Reported),
+            ("INSERT INTO t VALUES (1)", Kept, Kept),
+            ("CREATE TABLE t AS SELECT 1", Kept, Reported),
+            ("DELETE FROM t", Kept, Kept),
+            ("CALL p()", Unknown, Unknown),
+            ("EXECUTE p", Unknown, Unknown),
+            ("SET STATEMENT max_statement_time = 1 FOR SELECT 1", Answer, Answer),
+            ("SET STATEMENT max_statement_time = 1 FOR DELETE FROM t", Kept, Kept),
+            ("SET @a = 1; COMMIT", Kept, Kept),
+            ("SET @a = 1; SELECT 1", Unknown, Unknown),
+        ] {
+            let statement = classify(text.as_bytes());
+            let found = |dialect| counted(text.as_bytes(), &statement, dialect);
+            assert_eq!(
+                (found(Dialect::MySql), found(Dialect::MariaDb)),
+                (on_mysql, on_mariadb),
+                "{text}: {:?}",
+                statement.kind
+            );
         }
     }
 }

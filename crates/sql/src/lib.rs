@@ -4,15 +4,19 @@
 
 mod asked_route;
 mod certain;
+mod certainty;
 mod comment;
 mod conditions;
+mod defaults;
 mod diagnostics;
 mod digest;
+mod facts;
 mod flags;
 mod found_rows;
 mod functions;
 #[doc(hidden)]
 pub mod fuzz;
+mod hints;
 mod internal;
 mod kill;
 mod kind;
@@ -32,11 +36,14 @@ mod words;
 pub use asked_route::{AskedRoute, asked_route};
 pub use certain::{Doubt, Writing, charset_matters, reads_surely};
 pub use comment::{Annotations, annotations};
-pub use conditions::{ShownConditions, keeps_conditions_on_mariadb, shown_conditions};
+pub use conditions::{
+    Earlier, ShownConditions, earlier_conditions_on_mariadb, earlier_conditions_on_mysql, shown_conditions,
+};
+pub use defaults::{ChangedDefaults, changed_defaults, names_several};
 pub use diagnostics::{Diagnostics, DiagnosticsItem, diagnostics};
 pub use digest::{DigestOptions, Scratch, digest_text};
 pub use flags::Flags;
-pub use found_rows::{has_offset, has_select, literal_offset, shows_by_select};
+pub use found_rows::{FoundRowsAfter, counted, has_offset, literal_offset};
 pub use internal::{InternalCommand, internal_command, is_token_query};
 pub use kill::{
     KillId, KillKind, KillTarget, Killing, defines_program, kill_target, killing, literal_kills,
@@ -48,10 +55,10 @@ pub use leftovers::{
     may_rename, word_at,
 };
 pub use parameter::with_parameter;
-pub use read::is_read;
+pub use read::{is_of_server, is_read};
 pub use spooky::{digest_hash, seeded_hash};
 pub use statement::{Statement, classify, classify_with, parts, statements, use_schema};
-pub use substitute::{Shape, Substitute, substitute};
+pub use substitute::{Dialect, Shape, Substitute, substitute};
 pub use template::template;
 pub use token::Escapes;
 pub use trace_parent::TraceParent;

@@ -51,8 +51,9 @@ fn is_safe_call(schema: Option<&[u8]>, name: &[u8], is_safe: impl Fn(&str) -> bo
     }
 }
 
-/// Schemas that show a server's own state: another server's result is different.
-fn is_of_server(schema: &[u8]) -> bool {
+/// Whether a schema shows a server's own state: another server's result is different.
+#[must_use]
+pub fn is_of_server(schema: &[u8]) -> bool {
     let own: [&[u8]; 4] = [b"information_schema", b"performance_schema", b"mysql", b"sys"];
     own.iter().any(|one| schema.eq_ignore_ascii_case(one))
 }
@@ -110,7 +111,7 @@ impl<'a> Iterator for Names<'a> {
 }
 
 /// What a token may name. A string in double quotes is a name if `sql_mode` has `ANSI_QUOTES`.
-fn name_of(token: Token<'_>) -> Option<&[u8]> {
+pub(crate) fn name_of(token: Token<'_>) -> Option<&[u8]> {
     match token.kind {
         TokenKind::Word | TokenKind::Number => Some(token.text),
         TokenKind::QuotedName => quoted_body(token.text).map(|(_, body)| body),

@@ -5,11 +5,13 @@
 //! that is not a plain literal or word is kept as [`Value::Expression`].
 
 mod counted;
+mod for_one_statement;
 
 use crate::statement::single_end;
 use crate::token::{Escapes, Lexer, Token, TokenKind, unquote, unquote_with};
 
 pub use counted::{Counted, counted, may_begin_untold};
+pub use for_one_statement::{ForOneStatement, for_one_statement, settings_of_parts};
 
 /// One assignment of a `SET` statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,14 @@ pub enum Assignment {
         /// Its scope. A `GLOBAL` or `SESSION` keyword also applies to the bare names after it.
         scope: Scope,
         /// Lower case, without quotes; `cache.key_buffer_size` keeps its dot.
+        name: String,
+        /// The new value.
+        value: Value,
+    },
+    /// `@@name` without a scope, of a variable with the characteristics of transactions: it holds for the next transaction
+    /// only, like [`TransactionScope::Next`], and servers do not report it.
+    NextTransaction {
+        /// Lower case, without quotes.
         name: String,
         /// The new value.
         value: Value,
@@ -183,6 +193,7 @@ impl Assignment {
         let assigns = |value: &Value| matches!(value, Value::Expression(text) if text.windows(2).any(|pair| pair == b":="));
         match self {
             Assignment::System { value, .. }
+            | Assignment::NextTransaction { value, .. }
             | Assignment::User { value, .. }
             | Assignment::CharacterSet(value) => assigns(value),
             Assignment::Names { charset, collation } => {
@@ -292,7 +303,13 @@ impl<'a> Parser<'_, 'a> {
             }
             TokenKind::SystemVariable if worded.is_none() => {
                 let (scope, name) = system_name(token)?;
-                Ok(Assignment::System { scope, name, value: self.value(stops)? })
+                let value = self.value(stops)?;
+                Ok(match scope {
+                    None if OF_TRANSACTIONS.contains(&name.as_str()) => {
+                        Assignment::NextTransaction { name, value }
+                    }
+                    scope => Assignment::System { scope: scope.unwrap_or(Scope::Session), name, value },
+                })
             }
             TokenKind::Word | TokenKind::QuotedName => {
                 let mut name = lower(token.text, token)?;
@@ -476,16 +493,20 @@ fn scope_of(word: &[u8]) -> Option<Scope> {
     }
 }
 
-/// Scope and name of `@@name` or `@@scope.name`.
-fn system_name(token: Token<'_>) -> Result<(Scope, String), NotUnderstood> {
+/// The variables that hold for one transaction if `@@name` has no scope.
+const OF_TRANSACTIONS: [&str; 4] =
+    ["transaction_isolation", "transaction_read_only", "tx_isolation", "tx_read_only"];
+
+/// The scope, if there is one, and the name of `@@name` or `@@scope.name`.
+fn system_name(token: Token<'_>) -> Result<(Option<Scope>, String), NotUnderstood> {
     let name = token.text.get(2..).unwrap_or_default();
     let dot = memchr::memchr(b'.', name).and_then(|dot| name.split_at_checked(dot));
     if let Some((first, rest)) = dot
         && let Some(scope) = scope_of(first)
     {
-        return Ok((scope, lower(rest.get(1..).unwrap_or_default(), token)?));
+        return Ok((Some(scope), lower(rest.get(1..).unwrap_or_default(), token)?));
     }
-    Ok((Scope::Session, lower(name, token)?))
+    Ok((None, lower(name, token)?))
 }
 
 /// The name of a user variable. It is an error if another `sql_mode` or character set would change how it is read.

@@ -183,6 +183,7 @@ fn oddities(lexer: &Lexer<'_>) -> Flags {
         (odd.escaped_quote, Flags::ESCAPED_QUOTE),
         (odd.executable_comment, Flags::EXECUTABLE_COMMENT),
         (odd.comment, Flags::COMMENT),
+        (odd.unknown_hint, Flags::UNKNOWN_HINT),
     ] {
         if seen {
             flags |= flag;
@@ -219,7 +220,7 @@ fn kind_of_rare(first: Token<'_>, mut ahead: Lexer<'_>) -> (Kind, Flags) {
         b"WITH" => return kind_behind_with(ahead),
         b"CALL" => Kind::Call,
         b"DO" => Kind::Do,
-        b"SET" => kind_of_set(ahead),
+        b"SET" => return kind_of_set(ahead),
         b"USE" => Kind::Use,
         b"SHOW" => kind_of_show(ahead),
         b"EXPLAIN" | b"DESCRIBE" | b"DESC" => kind_of_explain(ahead),
@@ -252,8 +253,8 @@ fn kind_of_rare(first: Token<'_>, mut ahead: Lexer<'_>) -> (Kind, Flags) {
             Kind::ExplainAnalyze
         }
         b"ANALYZE" | b"OPTIMIZE" | b"CHECK" | b"REPAIR" | b"CHECKSUM" | b"CACHE" | b"CHANGE" | b"RESET"
-        | b"STOP" | b"PURGE" | b"INSTALL" | b"UNINSTALL" | b"SHUTDOWN" | b"RESTART" | b"BINLOG"
-        | b"CLONE" | b"IMPORT" => Kind::Admin,
+        | b"STOP" | b"PURGE" | b"INSTALL" | b"UNINSTALL" | b"SHUTDOWN" | b"RESTART" | b"CLONE"
+        | b"IMPORT" => Kind::Admin,
         b"PROXYSQL" => Kind::Proxy,
         _ => Kind::Other,
     };
@@ -286,12 +287,16 @@ fn kind_behind_with(mut ahead: Lexer<'_>) -> (Kind, Flags) {
     }
 }
 
-fn kind_of_set(mut ahead: Lexer<'_>) -> Kind {
+fn kind_of_set(mut ahead: Lexer<'_>) -> (Kind, Flags) {
     if ahead.take_any(&["STATEMENT"]) && !ahead.peek().is_symbol(b'=') {
-        return Kind::SetStatement;
+        return (Kind::SetStatement, Flags::NONE);
     }
-    ahead.take_any(&["GLOBAL", "SESSION", "LOCAL"]);
-    if ahead.take_any(&["TRANSACTION"]) { Kind::SetTransaction } else { Kind::Set }
+    let has_scope = ahead.take_any(&["GLOBAL", "SESSION", "LOCAL"]);
+    match ahead.take_any(&["TRANSACTION"]) {
+        true if has_scope => (Kind::SetTransaction, Flags::NONE),
+        true => (Kind::SetTransaction, Flags::NEXT_TRANSACTION),
+        false => (Kind::Set, Flags::NONE),
+    }
 }
 
 fn kind_of_show(mut ahead: Lexer<'_>) -> Kind {

@@ -118,6 +118,8 @@ pub(crate) struct Oddities {
     pub(crate) executable_comment: bool,
     /// One was opened that some servers execute and others skip.
     pub(crate) version_comment: bool,
+    /// It is a list of optimizer hints, one of which may leave something on the connection.
+    pub(crate) unknown_hint: bool,
     /// These two readings are not enough: there are several such comments, one that ends elsewhere if skipped, or bytes
     /// that begin a comment in some character sets.
     pub(crate) unsure: bool,

@@ -5,6 +5,7 @@
 
 use crate::flags::Flags;
 use crate::kind::Kind;
+use crate::set::for_one_statement;
 use crate::statement::{Statement, parts};
 use crate::token::{Escapes, Lexer, TokenKind};
 use crate::words::says;
@@ -38,12 +39,16 @@ fn effect_of_one(query: &[u8], statement: Statement) -> Effect {
         Kind::Commit | Kind::Rollback => Effect::Ends,
         Kind::Select | Kind::Do | Kind::Set | Kind::SetTransaction => opens(names_tables(query, statement)),
         Kind::Show => opens(shows_a_table(query)),
+        Kind::SetStatement => match for_one_statement(query, Escapes::Backslash) {
+            // The values may be expressions.
+            Some(it) if !names_tables(it.settings, statement) => effect_of_one(it.text, it.statement),
+            _ => Effect::Opens,
+        },
         Kind::Insert
         | Kind::Replace
         | Kind::Update
         | Kind::Delete
         | Kind::Call
-        | Kind::SetStatement
         | Kind::Explain
         | Kind::ExplainAnalyze
         | Kind::Begin
@@ -205,6 +210,10 @@ mod tests {
             "SHOW COLUMNS FROM t",
             "CALL p()",
             "CHECKSUM TABLE t",
+            "SET STATEMENT max_statement_time=5 FOR SELECT a FROM t",
+            "SET STATEMENT sort_buffer_size=(SELECT a FROM t) FOR SELECT 1",
+            "SET STATEMENT max_statement_time=5 FOR SET STATEMENT sql_mode='' FOR INSERT INTO t VALUES (1)",
+            "SET STATEMENT max_statement_time 5 FOR SELECT 1",
             "COMMIT; SELECT a FROM t",
             "BEGIN",
         ] {
@@ -228,10 +237,18 @@ mod tests {
             "ROLLBACK TO a",
             "ALTER TABLE t ADD b INT",
             "SELECT 1; SELECT 2",
+            "SET STATEMENT max_statement_time=5 FOR SELECT 1",
+            "SET STATEMENT max_statement_time=5, sql_mode='' FOR SHOW TABLES",
         ] {
             assert_eq!(effect(query), Effect::Keeps, "{query}");
         }
-        for query in ["COMMIT", "ROLLBACK", "ROLLBACK WORK", "SELECT a FROM t; COMMIT"] {
+        for query in [
+            "COMMIT",
+            "ROLLBACK",
+            "ROLLBACK WORK",
+            "SELECT a FROM t; COMMIT",
+            "SET STATEMENT max_statement_time=5 FOR COMMIT",
+        ] {
             assert_eq!(effect(query), Effect::Ends, "{query}");
         }
     }

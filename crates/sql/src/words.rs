@@ -20,6 +20,11 @@ pub fn names_any(query: &[u8], names: &[&str]) -> bool {
     names.iter().any(|name| says(query, name.as_bytes()))
 }
 
+/// Whether `name` is in a list, in any case.
+pub(crate) fn is_in(list: &[&str], name: &[u8]) -> bool {
+    list.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name))
+}
+
 /// Keywords and names without quotes, in order. Comments have none.
 pub fn bare_words(query: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut lexer = Lexer::new(query, Escapes::Backslash);

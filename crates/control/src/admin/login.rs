@@ -41,6 +41,8 @@ pub struct Claim<'a> {
     pub plugin: Option<&'a [u8]>,
     /// The answer to the plugin's challenge.
     pub answer: &'a [u8],
+    /// Whether it is that of a `COM_CHANGE_USER`.
+    pub is_change: bool,
     /// The client's capabilities.
     pub capabilities: Capabilities,
     /// The client's address.
@@ -94,6 +96,7 @@ pub async fn log_in(
         user: &response.user,
         plugin: response.plugin.as_deref(),
         answer: &response.auth_response,
+        is_change: false,
         capabilities: response.capabilities,
         host: &host,
     };
@@ -158,6 +161,7 @@ pub async fn authenticate(
         announced: settings.plugin,
         channel: channel(stream),
         can_switch: claim.capabilities.contains(Capabilities::PLUGIN_AUTH),
+        restarts: claim.is_change,
         public_key: settings.tls.0.key_pair.as_ref().map(KeyPair::public_pem),
     };
     let (account, role) = settings.account(claim.user, &door.decoy_key);

@@ -276,6 +276,7 @@ impl Session {
             user: &change.user,
             plugin: change.plugin.as_deref(),
             answer: &change.auth_response,
+            is_change: true,
             capabilities: self.login.capabilities,
             host: &self.caller.host,
         };
@@ -289,7 +290,9 @@ impl Session {
             return Ok(Next::End);
         };
         let Some(place) = self.door.visitors.admit(role, &user) else {
-            self.error(Errno::CON_COUNT_ERROR, "Too many connections").await;
+            let mut out = Vec::new();
+            put_error(&mut out, &mut sequence, Errno::CON_COUNT_ERROR, "Too many connections");
+            let _ = timeout(LOGIN_TIME, self.stream.write_all(&out)).await;
             return Ok(Next::End);
         };
         self.door.audit_log.tell(|| AuditEvent::now("Admin_Change_User_OK", who.clone()));

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use narrows_proxy::rows::Network;
 use narrows_proxy::rows::convert::items;
+use narrows_proxy::rows::{Network, Share};
 use narrows_proxy::rules::{ExpressionError, check_expression};
 
 use super::charset;
@@ -48,6 +48,8 @@ pub enum Form {
     TableName,
     /// Nothing, `*`, or networks as `address/bits` separated by commas.
     Networks,
+    /// A number between 0 and 1.
+    Share,
     /// The address of a collector of traces, or nothing.
     Collector,
     /// Addresses of HTTP servers, separated by commas.
@@ -80,6 +82,7 @@ impl Form {
             Form::Credentials => "user:password, neither of them empty, separated by `;`".to_owned(),
             Form::TableName => "schema.table, or empty".to_owned(),
             Form::Networks => "`*`, or address/bits, separated by commas".to_owned(),
+            Form::Share => "a number between 0 and 1, such as 0.001".to_owned(),
             Form::WebAddresses => "http://host:port or https://host:port, a list or with commas between them".to_owned(),
             Form::NodeName => "letters, digits and any of . : _ -".to_owned(),
             Form::HostAndPort => "host:port or [ipv6]:port".to_owned(),
@@ -158,6 +161,7 @@ impl Form {
                 text.is_empty() || (parts.len() == 2 && parts.iter().all(|part| !part.is_empty()))
             }
             Form::Networks => text == "*" || items(text, ',').all(|item| Network::of(item).is_some()),
+            Form::Share => Share::parse(text).is_some(),
             Form::WebAddresses => {
                 let is_plain = |item: &str| WebAddress::parse(item).is_some_and(|it| it.path.is_empty());
                 items(text, ',').count() > 0 && items(text, ',').all(is_plain)

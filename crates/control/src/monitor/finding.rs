@@ -25,6 +25,8 @@ pub enum Finding {
     Roster(Address, ClusterId, Roster),
     /// The view that a node of a cluster has; `None`: it has none, or cannot be used.
     View(Address, ClusterId, Option<View>),
+    /// What sessions take over from a server has changed: values of global variables, or the character set of a schema.
+    Defaults(Address),
     /// The zone that a server says it is in.
     Zone(Address, String),
 }
@@ -43,6 +45,7 @@ impl Finding {
             | Finding::View(..)
             | Finding::Roster(..)
             | Finding::Topology(..)
+            | Finding::Defaults(..)
             | Finding::Zone(..) => return None,
         })
     }

@@ -6,12 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use narrows_proxy::backend::BackendError;
 use narrows_proxy::clock::since_1970;
-use narrows_proxy::rt::{Instant, JoinHandle, Notify, select, spawn_local, timeout, timeout_at};
+use narrows_proxy::rt::{Instant, JoinHandle, Notify, select, sleep, spawn_local, timeout, timeout_at};
 use narrows_proxy::snapshot::HostgroupId;
 
 use super::CHECKS;
 use super::check::{Asking, CheckKind, Outcome, Subject};
 use super::connections::MonitorConnections;
+use super::finding::Finding;
 use super::log::Record;
 use super::names::Resolver;
 use super::plan::{Address, MonitorLogin, NodeOf, Target};
@@ -24,6 +25,8 @@ use super::settings::Timing;
 pub struct Watch {
     shared: Rc<Shared>,
     tasks: Vec<Running>,
+    /// Watches what sessions take over from the server.
+    defaults: JoinHandle<()>,
 }
 
 /// A running check.
@@ -67,7 +70,8 @@ impl Watch {
             resolver: Rc::clone(resolver),
             spread,
         });
-        let mut watch = Watch { shared, tasks: Vec::new() };
+        let defaults = spawn_local(Rc::clone(&shared).watch_defaults());
+        let mut watch = Watch { shared, tasks: Vec::new(), defaults };
         watch.adjust();
         watch
     }
@@ -133,10 +137,38 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         self.tasks.iter().for_each(|running| running.task.abort());
+        self.defaults.abort();
     }
 }
 
 impl Shared {
+    /// Reports when what sessions take over from the server has changed, by whatever client.
+    async fn watch_defaults(self: Rc<Shared>) {
+        let mut known = None;
+        loop {
+            let limit = self.reports.settings().timing("ping").timeout;
+            let connections = self.connections();
+            let look = async {
+                let backend = connections.lease(limit).await?;
+                let found = backend.defaults_fingerprint(limit).await?;
+                connections.give_back(backend);
+                Ok::<u64, BackendError>(found)
+            };
+            let found = {
+                // The semaphore is never closed.
+                let _place = self.reports.places.acquire().await;
+                timeout(limit, look).await
+            };
+            if let Ok(Ok(found)) = found
+                && known.replace(found).is_some_and(|before| before != found)
+            {
+                self.reports.find(Finding::Defaults(self.address.clone()));
+            }
+            let interval = self.reports.settings().timing("ping").interval;
+            sleep(interval.clamp(LEAST_BETWEEN_LOOKS, MOST_BETWEEN_LOOKS)).await;
+        }
+    }
+
     /// Makes a check whenever it is due, or prompted.
     async fn repeat(self: Rc<Shared>, (check, subject): (CheckKind, Subject), prompt: Rc<Notify>) {
         let mut clock = self.clock(check, subject);
@@ -225,6 +257,11 @@ fn is_refusal(error: &BackendError) -> bool {
             | BackendError::NoCredentials(_)
     )
 }
+
+/// How often what sessions take over from a server is looked at: as it is pinged, but often enough that a change is noticed within
+/// seconds, and seldom enough for what the question costs, some milliseconds.
+const LEAST_BETWEEN_LOOKS: Duration = Duration::from_millis(500);
+const MOST_BETWEEN_LOOKS: Duration = Duration::from_secs(2);
 
 /// When a check started.
 struct Start {

@@ -14,6 +14,7 @@ use super::Runtime;
 use super::servers::LAG_CHECKS;
 use crate::monitor::Report;
 use crate::monitor::cluster::{ClusterId, aurora_row};
+use crate::monitor::finding::Finding;
 use crate::monitor::log::Record;
 use crate::monitor::plan::Address;
 use crate::monitor::settings::MonitorSettings;
@@ -25,6 +26,9 @@ impl Runtime {
         let settings = store.variables().for_monitor();
         let mut changed = false;
         for finding in &report.findings {
+            if let Finding::Defaults(address) = finding {
+                self.renew_defaults(address);
+            }
             changed |= self.servers.learn(finding, &self.rows, &settings);
         }
         let now = Instant::now();
@@ -48,6 +52,15 @@ impl Runtime {
         self.keep_failovers(store);
         // A monitor that has ended reports no more.
         let _ = report.taken.send(());
+    }
+
+    /// Has the connections to a server take over again what it gives to new sessions.
+    fn renew_defaults(&self, address: &Address) {
+        let Some(snapshot) = self.plane.running().map(DataPlane::snapshot) else { return };
+        let servers = snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers);
+        servers
+            .filter(|server| Address::of(&server.row) == *address)
+            .for_each(|server| server.figures.defaults.variables_change());
     }
 
     /// Informs the workers of what has changed.

@@ -317,6 +317,7 @@ fn tell(finding: &Finding) {
     match finding {
         // The change of its role has a line of its own.
         Finding::Node(..) | Finding::View(..) | Finding::Roster(..) => {}
+        Finding::Defaults(server) => tracing::debug!(%server, "global variables or schemas have changed"),
         Finding::Zone(server, segment) => tracing::debug!(%server, segment, "a node says its segment"),
         Finding::Topology(server, topology) => match topology.switchover {
             BlueGreen::None => {}

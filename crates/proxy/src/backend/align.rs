@@ -8,19 +8,17 @@ use narrows_wire::frame::put_encoded;
 use narrows_wire::handshake::{ChangeUser, ConnectAttributes};
 use narrows_wire::{Capabilities, Command, Status};
 
-use super::{Answer, Backend, BackendError, FOREIGN_INSERT_ID, InsertIdBefore, Uncollected, Want};
+use super::reports::ReportQuestions;
+use super::{Answer, Backend, BackendError, Base, InsertIdBefore, Uncollected, Want};
 use crate::buffer::Buffer;
 use crate::rt::timeout;
 use crate::state::{Difference, SessionState, SharedState};
-
-/// The variable with which we request reports; it is ours, see [`Backend::align`].
-pub const TRACKED_VARIABLES: &str = "session_track_system_variables";
 
 impl Backend {
     /// Whether the session is already in `state`; in most cases this only compares a pointer. User variables only count
     /// if the next statement reads them.
     pub fn is_aligned(&self, state: &SharedState, user_variables: bool) -> bool {
-        if self.login.tracking.is_none() || self.login.uncollected.is_some() {
+        if self.login.uncollected.is_some() || !self.login.has_reports(state) {
             return false;
         }
         if self.login.wants_gtids && !self.login.tells_gtids() {
@@ -31,12 +29,13 @@ impl Backend {
     }
 
     /// Brings the session into `state` in one round trip; user variables only if the next statement reads them, and the
-    /// value of `LAST_INSERT_ID()` if it uses it. In the same round trip, reports of session variables are turned on,
-    /// unless the client has chosen its own, and what the connection keeps for another client is fetched.
+    /// value of `LAST_INSERT_ID()` if it uses it. In the same round trip, the server is asked for the reports that the statement
+    /// needs, and what the connection keeps for another client is fetched and cleared.
     ///
     /// # Errors
-    /// The server's if it refuses an assignment (servers of a hostgroup may have different versions); then the
-    /// session is in an unknown state, and the connection must be closed.
+    /// The server's if it refuses an assignment (servers of a hostgroup may have different versions), or
+    /// [`BackendError::Unknown`] if another client has changed more than was known; then the session is in an unknown
+    /// state, and the connection must be closed.
     pub async fn align(
         &mut self,
         state: &SharedState,
@@ -44,12 +43,19 @@ impl Backend {
         last_insert_id: Option<u64>,
         limit: Duration,
     ) -> Result<(), BackendError> {
-        let mut difference = state.difference(&self.login.state, user_variables);
+        let mut difference = self.difference_to(state, user_variables);
+        // What is run first in each session is run again.
+        let begins_again = self.login.base.is_some() || self.login.first.is_some();
+        if difference.reset && (begins_again || self.login.spoiled_by_reset) {
+            self.collect_diagnostics(limit).await?;
+            self.reset(limit).await?;
+            difference = self.difference_to(state, user_variables);
+        }
         if difference.reset {
-            self.login.tracking = None;
+            self.login.forget_reports();
             self.login.statements.forget_all();
         }
-        self.ask_for_reports(state, &mut difference);
+        let questions = self.ask_for_reports(state, &mut difference);
         self.ask_for_gtids(state, &mut difference);
         if let Some(id) = last_insert_id {
             let value =
@@ -57,22 +63,26 @@ impl Backend {
             difference.assign(&format!("last_insert_id={value}"));
         }
         let uncollected = self.login.uncollected.take();
-        if uncollected.is_some() || !difference.is_empty() {
-            debug_assert!(!difference.schema_must_go, "the pool has ensured that");
-            match timeout(limit, self.send_difference(&difference, uncollected)).await {
+        if uncollected.is_some() || questions.are_any() || !difference.is_empty() {
+            // The pool logs such a connection in again before it is aligned. A statement must never run in a schema that its
+            // client has not chosen.
+            if difference.schema_must_go {
+                return Err(BackendError::SchemaStays);
+            }
+            match timeout(limit, self.send_difference(&difference, uncollected, questions)).await {
                 Ok(sent) => sent?,
                 Err(_) => return Err(BackendError::Timeout),
             }
         }
         if difference.reset {
-            self.login.insert_id_before = InsertIdBefore::Is(0);
+            self.login.insert_id_before = InsertIdBefore::Zero;
             self.login.sequences_are_own = true;
+            self.login.has_insert_id = false;
+            self.login.has_conditions = false;
         }
         if let Some(id) = last_insert_id {
-            self.login.insert_id_before = match id {
-                FOREIGN_INSERT_ID => InsertIdBefore::Is(id),
-                _ => InsertIdBefore::Own,
-            };
+            self.login.insert_id_before = if id == 0 { InsertIdBefore::Zero } else { InsertIdBefore::Own };
+            self.login.has_insert_id = id != 0;
         }
         self.login.state = if user_variables || state.same_user_variables(&self.login.state) {
             Arc::clone(state)
@@ -82,41 +92,18 @@ impl Backend {
         Ok(())
     }
 
-    /// Drops what the connection keeps if its owner has disconnected: nobody will read it, but its value of
-    /// `LAST_INSERT_ID()` is still set.
-    pub fn drop_unwanted_diagnostics(&mut self) {
-        if let Some(uncollected) = self.login.uncollected.take_if(|uncollected| !uncollected.is_wanted())
-            && uncollected.has_insert_id()
-        {
-            self.login.insert_id_before = InsertIdBefore::Unknown;
+    /// What brings the session into `state`. What neither has is in both as the session began.
+    fn difference_to(&self, state: &SessionState, user_variables: bool) -> Difference {
+        let found = &self.login.state;
+        match self.login.base.as_deref().map(Base::own).filter(|own| own.has_variables()) {
+            Some(own) => state.over(own).difference(&found.over(own), user_variables),
+            None => state.difference(found, user_variables),
         }
     }
 
-    /// Adds the assignment that makes the server report variables. A client may assign the variable itself; its value
-    /// is then part of its state, and what is not reported is derived from the statement.
-    fn ask_for_reports(&mut self, state: &SessionState, difference: &mut Difference) {
-        if !self.login.capabilities.contains(Capabilities::SESSION_TRACK) {
-            return;
-        }
-        if state.literal(TRACKED_VARIABLES).is_some() {
-            self.login.tracking = None;
-            return;
-        }
-        let chosen_by_a_client = !difference.reset && self.login.state.literal(TRACKED_VARIABLES).is_some();
-        if self.login.tracking.is_some() && !chosen_by_a_client {
-            return;
-        }
-        let tracked = match self.login.family {
-            Family::MariaDb => "*",
-            Family::MySql => MYSQL_TRACKED,
-        };
-        let assignment = format!("{TRACKED_VARIABLES}='{tracked}'");
-        let default = format!("{TRACKED_VARIABLES}=DEFAULT");
-        match &mut difference.set {
-            Some(set) if set.contains(&default) => *set = set.replace(&default, &assignment),
-            _ => difference.assign(&assignment),
-        }
-        self.login.tracking = Some(tracked);
+    /// Drops what the connection keeps if its owner has disconnected, and nothing needs to be cleared: nobody will read it.
+    pub fn drop_unwanted_diagnostics(&mut self) {
+        self.login.uncollected.take_if(|uncollected| !uncollected.is_wanted() && uncollected.is_clean());
     }
 
     /// Sends all commands at once and reads their answers.
@@ -124,15 +111,20 @@ impl Backend {
         &mut self,
         difference: &Difference,
         uncollected: Option<Uncollected>,
+        questions: ReportQuestions,
     ) -> Result<(), BackendError> {
         let mut out = Vec::with_capacity(256);
-        let mut answers = 0;
-        if let Some(uncollected) = &uncollected {
-            self.put_questions(&mut out, uncollected);
+        let (mut answers, mut answers_before) = (0, 0);
+        let departure = uncollected.as_ref().map(|uncollected| self.put_departure(&mut out, uncollected));
+        if questions.late {
+            self.put_question_for_late_reports(&mut out);
         }
         if difference.reset {
             put_command(&mut out, Command::ResetConnection, &[]);
-            answers += 1;
+            answers_before += 1;
+        }
+        if questions.own_values {
+            self.put_question_for_own_reports(&mut out);
         }
         if let Some(in_use) = &self.in_use {
             in_use.count(|tally| {
@@ -140,8 +132,10 @@ impl Backend {
                 tally.sets += u64::from(difference.set.is_some());
             });
         }
+        let mut schema_at = None;
         if let Some(schema) = &difference.schema {
             put_command(&mut out, Command::InitDb, schema);
+            schema_at = Some(answers).filter(|_| difference.schema_again);
             answers += 1;
         }
         if let Some(on) = difference.multi_statements {
@@ -154,12 +148,42 @@ impl Backend {
         }
         self.stream.write_all(&out).await?;
         let mut buffer = Buffer::default();
-        if let Some(uncollected) = uncollected {
-            self.deliver_answers(&mut buffer, uncollected).await?;
+        if let (Some(departure), Some(uncollected)) = (departure, uncollected) {
+            self.deliver_answers(&mut buffer, departure, uncollected).await?;
         }
-        for _ in 0..answers {
+        if questions.late {
+            self.read_late_reports(&mut buffer).await?;
+        }
+        for _ in 0..answers_before {
             self.answer(&mut buffer).await?;
         }
+        if questions.own_values {
+            self.read_own_reports(&mut buffer).await?;
+        }
+        for number in 0..answers {
+            match self.answer(&mut buffer).await {
+                // As for a client whose schema is dropped by another one.
+                Err(BackendError::Server(error)) if error.is_about_schema() && schema_at == Some(number) => {}
+                answer => {
+                    answer?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the session read only: from its next transaction on, which may be a single statement, the server refuses whatever
+    /// may change a table, before it does anything. The next alignment undoes it.
+    ///
+    /// # Errors
+    /// The server's, which may not know the variable.
+    pub async fn make_read_only(&mut self, limit: Duration) -> Result<(), BackendError> {
+        let name = match self.login.family {
+            Family::MariaDb => "tx_read_only",
+            Family::MySql => "transaction_read_only",
+        };
+        self.execute(&format!("SET SESSION {name} = 1"), limit).await?;
+        Arc::make_mut(&mut self.login.state).set_text(name, b"ON");
         Ok(())
     }
 
@@ -177,13 +201,20 @@ impl Backend {
     /// # Errors
     /// The server's; then the connection must be closed.
     pub async fn reset(&mut self, limit: Duration) -> Result<(), BackendError> {
+        if self.login.spoiled_by_reset {
+            return Err(BackendError::NoReset);
+        }
+        // Before anything is taken over from the server.
+        let read = self.login.server.figures.defaults.read();
         self.command(Command::ResetConnection, &[], limit).await?;
+        self.login.defaults.session_began(read);
         // Whether the character sets are those of the login or the server's defaults depends on the server. Neither is
         // assumed: a state without them differs from every client's.
         self.login.state = Arc::new(self.login.state.after_reset());
         self.login.uncollected = None;
         self.login.reset();
-        self.forget_traces(limit).await
+        self.forget_traces(limit).await?;
+        self.begin_session_again(limit).await
     }
 
     /// Removes the texts of statements that a server keeps for the session over a reset and over a change of the user: profiles
@@ -216,6 +247,10 @@ impl Backend {
     /// The server's, such as 1045; then the server closes the connection.
     pub async fn change_user(&mut self, want: &Want, limit: Duration) -> Result<(), BackendError> {
         self.collect_diagnostics(limit).await?;
+        if self.login.spoiled_by_reset {
+            return Err(BackendError::NoReset);
+        }
+        let read = self.login.server.figures.defaults.read();
         let proving = self.proving(want, limit).await?;
         let collation = Collation::by_id(super::connect::FALLBACK_COLLATION, self.login.family)
             .expect("the table has the fallback");
@@ -240,12 +275,14 @@ impl Backend {
         let changed = timeout(limit, log_in).await.unwrap_or(Err(BackendError::Timeout));
         changed.map_err(|error| proving.explained(error))?;
         self.login.greeting.0 = *exchange.nonce();
+        self.login.defaults = read;
         self.login.account = Arc::clone(&want.account);
         let mut state = SessionState::after_login(collation.charset, Some(collation.name));
         state.multi_statements = self.login.state.multi_statements;
         self.login.state = Arc::new(state);
         self.login.reset();
-        self.forget_traces(limit).await
+        self.forget_traces(limit).await?;
+        self.begin_session_again(limit).await
     }
 
     /// Fetches what the connection keeps for another client, before that is lost.
@@ -257,7 +294,7 @@ impl Backend {
         match self.login.uncollected.take() {
             Some(uncollected) => {
                 let nothing = Difference::default();
-                let asked = self.send_difference(&nothing, Some(uncollected));
+                let asked = self.send_difference(&nothing, Some(uncollected), ReportQuestions::default());
                 timeout(limit, asked).await.unwrap_or(Err(BackendError::Timeout))
             }
             None => Ok(()),
@@ -275,7 +312,7 @@ impl Backend {
         }
     }
 
-    async fn command(
+    pub(super) async fn command(
         &self,
         command: Command,
         argument: &[u8],
@@ -302,43 +339,14 @@ impl Backend {
     }
 }
 
+/// Appends a `COM_PING`.
+pub(super) fn put_ping(out: &mut Vec<u8>) {
+    put_command(out, Command::Ping, &[]);
+}
+
 fn put_command(out: &mut Vec<u8>, command: Command, argument: &[u8]) {
     put_encoded(out, &mut 0, |out| {
         out.push(command.code());
         out.extend_from_slice(argument);
     });
 }
-
-/// Session variables that a MySQL server reports to us. Not `*`: since 8.4 that reports `statement_id` with every
-/// statement. Unknown names cause a warning, so those that only old versions have are left out.
-const MYSQL_TRACKED: &str = "autocommit,auto_increment_increment,auto_increment_offset,big_tables,binlog_format,binlog_row_image\
-,binlog_rows_query_log_events,block_encryption_mode,bulk_insert_buffer_size,character_set_client\
-,character_set_connection,character_set_database,character_set_results,character_set_server\
-,collation_connection,collation_database,collation_server,cte_max_recursion_depth\
-,default_collation_for_utf8mb4,default_storage_engine,default_table_encryption,default_tmp_storage_engine\
-,default_week_format,div_precision_increment,end_markers_in_json,eq_range_index_dive_limit,explain_format\
-,explicit_defaults_for_timestamp,foreign_key_checks,generated_random_password_length,group_concat_max_len\
-,group_replication_consistency,histogram_generation_max_mem_size,identity,immediate_server_version\
-,information_schema_stats_expiry,innodb_ft_enable_stopword,innodb_ft_user_stopword_table\
-,innodb_lock_wait_timeout,innodb_strict_mode,innodb_table_locks,insert_id,interactive_timeout\
-,internal_tmp_mem_storage_engine,join_buffer_size,keep_files_on_create,last_insert_id,lc_messages\
-,lc_time_names,lock_wait_timeout,long_query_time,low_priority_updates,max_allowed_packet,max_error_count\
-,max_execution_time,max_heap_table_size,max_join_size,max_length_for_sort_data,max_points_in_geometry\
-,max_seeks_for_key,max_sort_length,max_sp_recursion_depth,min_examined_row_limit,myisam_sort_buffer_size\
-,myisam_stats_method,net_buffer_length,net_read_timeout,net_retry_count,net_write_timeout,old_alter_table\
-,optimizer_prune_level,optimizer_search_depth,optimizer_switch,optimizer_trace,optimizer_trace_features\
-,optimizer_trace_limit,optimizer_trace_max_mem_size,optimizer_trace_offset,original_commit_timestamp\
-,original_server_version,parser_max_mem_size,preload_buffer_size,print_identified_with_as_hex,profiling\
-,profiling_history_size,pseudo_replica_mode,pseudo_slave_mode,pseudo_thread_id,query_alloc_block_size\
-,query_prealloc_size,rand_seed1,rand_seed2,range_alloc_block_size,range_optimizer_max_mem_size\
-,rbr_exec_mode,read_buffer_size,read_rnd_buffer_size,require_row_format,resultset_metadata\
-,secondary_engine_cost_threshold,select_into_buffer_size,select_into_disk_sync,select_into_disk_sync_delay\
-,session_track_gtids,session_track_schema,session_track_state_change,session_track_transaction_info\
-,set_operations_buffer_size,show_create_table_skip_secondary_engine,show_create_table_verbosity\
-,show_gipk_in_create_table_and_information_schema,sort_buffer_size,sql_auto_is_null,sql_big_selects\
-,sql_buffer_result,sql_generate_invisible_primary_key,sql_log_bin,sql_log_off,sql_mode,sql_notes\
-,sql_quote_show_create,sql_require_primary_key,sql_safe_updates,sql_select_limit,sql_warnings\
-,terminology_use_previous,time_zone,timestamp,tmp_table_size,transaction_alloc_block_size\
-,transaction_allow_batching,transaction_isolation,transaction_prealloc_size,transaction_read_only\
-,unique_checks,updatable_views_with_limit,use_secondary_engine,wait_timeout,windowing_use_high_precision\
-,xa_detach_on_prepare";

@@ -110,7 +110,7 @@ fn column_name(definition: &[u8]) -> Result<String, Malformed> {
     Ok(String::from_utf8_lossy(reader.lenenc_bytes()?).into_owned())
 }
 
-fn cell(reader: &mut Reader<'_>) -> Result<Option<String>, Malformed> {
+pub(super) fn cell(reader: &mut Reader<'_>) -> Result<Option<String>, Malformed> {
     if reader.peek() == Some(NULL) {
         reader.u8()?;
         return Ok(None);
@@ -122,7 +122,7 @@ fn cell(reader: &mut Reader<'_>) -> Result<Option<String>, Malformed> {
 const NULL: u8 = 0xFB;
 
 /// Of an answer to a check.
-const LONGEST_OF_CHECK: AnswerLimit =
+pub(super) const LONGEST_OF_CHECK: AnswerLimit =
     AnswerLimit { bytes: 1 << 20, error: "more than 1 MiB where a short answer was expected" };
 
 /// How long sending COM_QUIT may take: the socket buffer is empty.

@@ -1,5 +1,6 @@
 //! Opens a backend connection: socket, greeting, login; also the separate connection that kills a statement.
 
+use std::cell::Cell;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +16,11 @@ use narrows_wire::packet::Err;
 use narrows_wire::{Capabilities, Malformed};
 use rustls::pki_types::ServerName;
 
-use super::{Backend, BackendError, CLASS, InsertIdBefore, Login, ServerError, Statements, Want};
+use super::{
+    Backend, BackendError, InsertIdBefore, Login, Reports, ServerError, Statements, Want, WantedReports,
+};
 use crate::buffer::Buffer;
+use crate::capabilities::{ALWAYS_REQUESTED, COMPRESSION, REQUESTED_AS_CLIENT};
 use crate::hostgroup::{ConnectionSlot, Server};
 use crate::packets::{SMALL_PACKET, payload, read_packet};
 use crate::rt::{Instant, timeout};
@@ -48,6 +52,8 @@ async fn open(
     want: &Want,
     state: &SessionState,
 ) -> Result<Backend, BackendError> {
+    // Before anything is taken over from the server.
+    let defaults = server.figures.defaults.read();
     let stream = open_socket(&server).await?;
     let address = stream.peer_address();
     let mut buffer = Buffer::default();
@@ -90,11 +96,28 @@ async fn open(
         thread_id: greeting.connection_id,
         greeting: (greeting.nonce, greeting.plugin),
         state: Arc::new(session),
-        tracking: want.own.map(|_| THE_CLIENTS_OWN),
+        reports: Reports::ItsOwn,
+        wants_reports: match want.own {
+            Some(_) => WantedReports::Client { transactions: false },
+            None => WantedReports::Narrows,
+        },
+        own_reports: None,
+        may_report_late: false,
+        has_news: Cell::new(false),
+        late_is_ours: false,
+        is_own: want.own.is_some(),
         wants_gtids: false,
         reports_gtids: false,
+        defaults,
+        spoiled_by_reset: false,
+        version: version(&greeting.server_version),
+        first: None,
+        base: None,
+        trace: None,
         uncollected: None,
-        insert_id_before: InsertIdBefore::Is(0),
+        insert_id_before: InsertIdBefore::Zero,
+        has_insert_id: false,
+        has_conditions: false,
         sequences_are_own: true,
         serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
         leases: 0,
@@ -161,9 +184,14 @@ async fn respond(
 fn wanted(server: &Server, greeting: &Greeting, want: &Want, state: &SessionState) -> Capabilities {
     let mut asked = match want.own {
         Some(client) => client.union(NEEDED).without(PER_CONNECTION),
-        None => OFFERED.union(want.class.intersection(CLASS.union(Capabilities::DEPRECATE_EOF))),
+        None => ALWAYS_REQUESTED.union(want.class.intersection(REQUESTED_AS_CLIENT)),
     };
-    if server.row.compression {
+    let compresses = match want.own {
+        // The bytes are forwarded, and with them the numbers of packets, which only the uncompressed protocol orders.
+        Some(client) => client.intersection(COMPRESSION) != Capabilities::NONE,
+        None => server.row.compression,
+    };
+    if compresses {
         asked = asked.union(Capabilities::COMPRESS);
     }
     let mut capabilities = asked.intersection(greeting.capabilities);
@@ -301,29 +329,19 @@ fn login_collation(state: &SessionState, family: Family) -> &'static Collation {
         .expect("the table has the fallback")
 }
 
+/// The first two numbers of a version; zeros where there are none.
+fn version(text: &[u8]) -> (u16, u16) {
+    let mut numbers = text.split(|byte| !byte.is_ascii_digit()).map(|digits| {
+        std::str::from_utf8(digits).ok().and_then(|digits| digits.parse().ok()).unwrap_or_default()
+    });
+    (numbers.next().unwrap_or_default(), numbers.next().unwrap_or_default())
+}
+
 fn family(greeting: &Greeting) -> Family {
     let version = &greeting.server_version;
     let maria = version.windows(7).any(|word| word.eq_ignore_ascii_case(b"mariadb"));
     if maria { Family::MariaDb } else { Family::MySql }
 }
-
-/// The capabilities of every backend connection whose server supports them: answers are reduced for clients that have
-/// fewer.
-const OFFERED: Capabilities = Capabilities(
-    Capabilities::LONG_FLAG.0
-        | Capabilities::LONG_PASSWORD.0
-        | Capabilities::PROTOCOL_41.0
-        | Capabilities::LOCAL_FILES.0
-        | Capabilities::TRANSACTIONS.0
-        | Capabilities::SECURE_CONNECTION.0
-        | Capabilities::MULTI_RESULTS.0
-        | Capabilities::PS_MULTI_RESULTS.0
-        | Capabilities::PLUGIN_AUTH.0
-        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
-        | Capabilities::CONNECT_ATTRS.0
-        | Capabilities::SESSION_TRACK.0
-        | Capabilities::MARIADB_STMT_BULK_OPERATIONS.0,
-);
 
 /// The capabilities of a login regardless of the client.
 const NEEDED: Capabilities = Capabilities(
@@ -333,9 +351,6 @@ const NEEDED: Capabilities = Capabilities(
         | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
         | Capabilities::CONNECT_ATTRS.0,
 );
-
-/// Marks that a client with its own connection has requested reports itself: nothing is added to them.
-const THE_CLIENTS_OWN: &str = "";
 
 /// What is negotiated separately at the login of each connection, and has no effect on later commands.
 const PER_CONNECTION: Capabilities = Capabilities(

@@ -4,7 +4,8 @@
 //! `LAST_INSERT_ID()` and the warnings of a statement live on the connection that ran it. They are rarely read, and
 //! mostly at once, while nobody else has used the connection. So nothing is fetched in advance: the next client that
 //! leases the connection fetches them first, in the round trip that aligns the connection, and passes them to the
-//! client they belong to.
+//! client they belong to. In the same round trip it replaces them on the connection by the values of a new session, so
+//! that no statement of another client, whatever it asks, ever finds them.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -15,20 +16,21 @@ use narrows_wire::frame::MAX_PAYLOAD;
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Reader, Tracker};
 
-use super::{Backend, BackendError, InsertIdBefore};
+use super::{Backend, BackendError, InsertIdBefore, Login};
 use crate::buffer::Buffer;
 use crate::packets::{payload, read_packet};
 use crate::rt::{Notify, timeout};
 use crate::state::NULLABLE;
-
-/// `LAST_INSERT_ID()` of a connection that has not been used for an insert yet: larger than any column can count to.
-pub const FOREIGN_INSERT_ID: u64 = u64::MAX - 58;
 
 /// On the connection: what it keeps, and for which client.
 #[derive(Debug)]
 pub struct Uncollected {
     owner: Weak<DiagnosticsReceiver>,
     kinds: Kinds,
+    /// `LAST_INSERT_ID()` may differ from 0, whether or not its owner will ask for it.
+    sets_insert_id: bool,
+    /// There may be warnings and errors, whether or not its owner will ask for them.
+    has_conditions: bool,
 }
 
 /// What may be read later.
@@ -72,9 +74,20 @@ pub enum InsertId {
     Lost,
     /// This.
     Is(u64),
-    /// The value from before the client used it: the client has not set it, unless to the same value.
-    Unchanged(u64),
+    /// The 0 from before the client used the connection: the client has not set it there.
+    Unchanged,
 }
+
+/// What is asked of a connection, and cleared on it, before another client uses it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Departure {
+    asked: Kinds,
+    clears_insert_id: bool,
+    clears_conditions: bool,
+}
+
+/// Clears a server's warnings. MariaDB does so only for statements that read a table.
+pub const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";
 
 /// A result set as received.
 #[derive(Debug, Default)]
@@ -95,7 +108,45 @@ impl Kinds {
 impl Uncollected {
     /// What the connection keeps for the client that has `receiver`.
     pub fn new(receiver: &Arc<DiagnosticsReceiver>, kinds: Kinds) -> Uncollected {
-        Uncollected { owner: Arc::downgrade(receiver), kinds }
+        Uncollected {
+            owner: Arc::downgrade(receiver),
+            kinds,
+            sets_insert_id: kinds.insert_id,
+            has_conditions: kinds.diagnostics,
+        }
+    }
+
+    /// Nothing that anybody will ask for.
+    fn of_nobody() -> Uncollected {
+        Uncollected {
+            owner: Weak::new(),
+            kinds: Kinds::default(),
+            sets_insert_id: false,
+            has_conditions: false,
+        }
+    }
+
+    /// The client that it is kept for has the connection again, and takes these back. The rest is only cleared.
+    pub fn without(self, taken: Kinds) -> Option<Uncollected> {
+        let sets_insert_id = self.sets_insert_id && !taken.insert_id;
+        let has_conditions = self.has_conditions && !taken.diagnostics;
+        (sets_insert_id || has_conditions).then(|| Uncollected {
+            owner: Weak::new(),
+            kinds: Kinds::default(),
+            sets_insert_id,
+            has_conditions,
+        })
+    }
+
+    /// What is kept later is cleared with it.
+    pub fn includes(&mut self, earlier: &Uncollected) {
+        self.sets_insert_id |= earlier.sets_insert_id;
+        self.has_conditions |= earlier.has_conditions;
+    }
+
+    /// Whether `LAST_INSERT_ID()` may differ from 0.
+    pub fn sets_insert_id(&self) -> bool {
+        self.sets_insert_id
     }
 
     /// Whether `receiver` is its receiver.
@@ -103,9 +154,9 @@ impl Uncollected {
         std::ptr::eq(self.owner.as_ptr(), Arc::as_ptr(receiver))
     }
 
-    /// Whether it may have set `LAST_INSERT_ID()`.
-    pub fn has_insert_id(&self) -> bool {
-        self.kinds.insert_id
+    /// Whether anything must be cleared for the next client.
+    pub fn is_clean(&self) -> bool {
+        !self.sets_insert_id && !self.has_conditions
     }
 
     /// Whether its owner is still connected.
@@ -168,44 +219,71 @@ impl DiagnosticsReceiver {
 }
 
 impl Backend {
-    /// The queries for what the connection keeps for somebody else. Warnings come first, because the other queries
-    /// clear them; `FOUND_ROWS()` and `LAST_INSERT_ID()` survive `SHOW WARNINGS`.
-    pub(super) fn put_questions(&self, out: &mut Vec<u8>, uncollected: &Uncollected) {
-        if uncollected.kinds.diagnostics {
-            self.put_query(out, "SHOW WARNINGS");
-        }
-        if uncollected.kinds.found_rows {
-            self.put_query(out, "SELECT FOUND_ROWS()");
-        }
-        if uncollected.kinds.insert_id {
-            // Sets an id that no client ever receives: otherwise the next client's might happen to be equal.
-            self.put_query(out, format!("SELECT LAST_INSERT_ID(), LAST_INSERT_ID({FOREIGN_INSERT_ID})"));
+    /// What is sent to a connection for its next client: the queries for what it keeps, and the statements that clear it.
+    fn departure(uncollected: &Uncollected) -> Departure {
+        let asked = if uncollected.is_wanted() { uncollected.kinds } else { Kinds::default() };
+        Departure {
+            asked,
+            clears_insert_id: uncollected.sets_insert_id && !asked.insert_id,
+            clears_conditions: uncollected.has_conditions,
         }
     }
 
-    /// Reads their answers and passes them to their owner.
+    /// Appends them. Warnings come first, because the other queries clear them; `FOUND_ROWS()` and `LAST_INSERT_ID()` survive
+    /// `SHOW WARNINGS`.
+    pub(super) fn put_departure(&self, out: &mut Vec<u8>, uncollected: &Uncollected) -> Departure {
+        let departure = Backend::departure(uncollected);
+        if departure.asked.diagnostics {
+            self.put_query(out, "SHOW WARNINGS");
+        }
+        if departure.asked.found_rows {
+            self.put_query(out, "SELECT FOUND_ROWS()");
+        }
+        if departure.asked.insert_id {
+            self.put_query(out, "SELECT LAST_INSERT_ID(), LAST_INSERT_ID(0)");
+        }
+        if departure.clears_insert_id {
+            self.put_query(out, "SET last_insert_id=0");
+        }
+        if departure.clears_conditions {
+            self.put_query(out, CLEAR_CONDITIONS);
+        }
+        departure
+    }
+
+    /// Reads the answers, and passes them to the owner of what was kept.
     pub(super) async fn deliver_answers(
         &mut self,
         buffer: &mut Buffer,
+        departure: Departure,
         uncollected: Uncollected,
     ) -> Result<(), BackendError> {
         let mut collected = Collected::default();
-        if uncollected.kinds.diagnostics {
+        if departure.asked.diagnostics {
             collected.warnings = Some(self.result_set(buffer).await?);
         }
-        if uncollected.kinds.found_rows {
+        if departure.asked.found_rows {
             collected.found_rows = number(&self.result_set(buffer).await?);
         }
-        if uncollected.kinds.insert_id {
+        if departure.asked.insert_id {
             let now = number(&self.result_set(buffer).await?);
             collected.insert_id = match now {
-                Some(now) if self.login.insert_id_before == InsertIdBefore::Is(now) => {
-                    InsertId::Unchanged(now)
-                }
+                // No insert generates it.
+                Some(0) if self.login.insert_id_before == InsertIdBefore::Zero => InsertId::Unchanged,
                 Some(now) => InsertId::Is(now),
                 None => InsertId::Lost,
             };
-            self.login.insert_id_before = InsertIdBefore::Is(FOREIGN_INSERT_ID);
+        }
+        if departure.clears_insert_id {
+            self.answer(buffer).await?;
+        }
+        if departure.clears_conditions {
+            self.answer(buffer).await?;
+            self.login.has_conditions = false;
+        }
+        if uncollected.sets_insert_id {
+            self.login.insert_id_before = InsertIdBefore::Zero;
+            self.login.has_insert_id = false;
         }
         if let Some(receiver) = uncollected.owner.upgrade() {
             receiver.deliver(collected);
@@ -240,7 +318,8 @@ impl Backend {
                 Next::PrepareOk { .. } | Next::Text { .. } | Next::LocalInfile { .. } => {
                     return Err(narrows_wire::Malformed("not a result set").into());
                 }
-                Next::More { .. } | Next::ColumnsEnd { .. } | Next::Ok { .. } | Next::Eof { .. } => {}
+                Next::Ok { .. } => self.login.note_news(payload(buffer, header))?,
+                Next::More { .. } | Next::ColumnsEnd { .. } | Next::Eof { .. } => {}
             }
             bytes += length;
             if bytes > most.bytes {
@@ -270,6 +349,19 @@ pub(super) struct AnswerLimit {
 /// 65,535 warnings, the most that a server keeps, are shorter, and so are the tables of any configuration.
 pub(super) const LONGEST_ANSWER: AnswerLimit =
     AnswerLimit { bytes: 64 << 20, error: "more than 64 MiB where a short answer was expected" };
+
+impl Login {
+    /// The connection leaves its client: what must be cleared before another one has it is marked, also what its client does
+    /// not need.
+    #[inline]
+    pub fn mark_leftovers(&mut self) {
+        if self.has_insert_id || self.has_conditions {
+            let uncollected = self.uncollected.get_or_insert_with(Uncollected::of_nobody);
+            uncollected.sets_insert_id |= self.has_insert_id;
+            uncollected.has_conditions |= self.has_conditions;
+        }
+    }
+}
 
 impl Backend {
     /// The value of `LAST_INSERT_ID()` here.
@@ -307,6 +399,29 @@ impl Backend {
         self.number("SELECT @@GLOBAL.max_prepared_stmt_count", limit).await
     }
 
+    /// Runs statements for what they leave, and drops their answers, which may be errors.
+    ///
+    /// # Errors
+    /// If the connection is lost, or there is no answer within `limit`.
+    pub async fn prepare_values(&self, statements: &[String], limit: Duration) -> Result<(), BackendError> {
+        let mut out = Vec::with_capacity(256);
+        for statement in statements {
+            self.put_query(&mut out, statement);
+        }
+        let run = async {
+            self.stream.write_all(&out).await?;
+            let mut buffer = Buffer::default();
+            for _ in statements {
+                match self.result_set(&mut buffer).await {
+                    Ok(_) | Err(BackendError::Server(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(())
+        };
+        timeout(limit, run).await.unwrap_or(Err(BackendError::Timeout))
+    }
+
     async fn number(&self, question: &str, limit: Duration) -> Result<Option<u64>, BackendError> {
         let mut out = Vec::with_capacity(64);
         self.put_query(&mut out, question);
@@ -331,6 +446,25 @@ impl Backend {
         timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))
     }
 
+    /// The session's schema; empty: it has none.
+    ///
+    /// # Errors
+    /// As [`Backend::execute`].
+    pub async fn schema(&self, limit: Duration) -> Result<Vec<u8>, BackendError> {
+        let mut out = Vec::with_capacity(64);
+        self.put_query(&mut out, "SELECT CAST(DATABASE() AS BINARY)");
+        let ask = async {
+            self.stream.write_all(&out).await?;
+            self.result_set(&mut Buffer::default()).await
+        };
+        let set = timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))?;
+        let mut reader = Reader::new(set.rows.first().map(Vec::as_slice).unwrap_or_default());
+        match reader.peek() {
+            None | Some(NULL) => Ok(Vec::new()),
+            Some(_) => Ok(reader.lenenc_bytes()?.to_vec()),
+        }
+    }
+
     /// The session's values of some variables.
     ///
     /// # Errors
@@ -348,7 +482,9 @@ impl Backend {
             self.result_set(&mut Buffer::default()).await
         };
         let set = timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))?;
-        let mut reader = Reader::new(set.rows.first().map(Vec::as_slice).unwrap_or_default());
+        // A server that tells nothing leaves them unknown.
+        let Some(row) = set.rows.first() else { return Ok(Vec::new()) };
+        let mut reader = Reader::new(row);
         let mut values = Vec::with_capacity(names.len());
         for name in names {
             if reader.peek() == Some(NULL) {

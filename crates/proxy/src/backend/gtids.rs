@@ -6,7 +6,7 @@ use narrows_wire::Capabilities;
 use narrows_wire::charset::Family;
 use narrows_wire::gtid::GtidSet;
 
-use super::{Backend, BackendError, Login};
+use super::{Backend, BackendError, Login, Reports};
 use crate::state::{Difference, SessionState};
 
 /// What a server has said after it was asked to wait.
@@ -33,7 +33,7 @@ impl Login {
         match self.family {
             Family::MySql => self.reports_gtids,
             // As one of the variables that are reported.
-            Family::MariaDb => self.tracking.is_some(),
+            Family::MariaDb => self.reports != Reports::ItsOwn,
         }
     }
 

@@ -2,15 +2,18 @@
 
 mod align;
 mod ask;
+mod base;
 mod connect;
 mod diagnostics;
 mod gtids;
 mod in_use;
 #[cfg(test)]
 mod of_test;
+mod reports;
 mod run;
 mod statements;
 mod token;
+mod verify;
 
 use std::cell::Cell;
 use std::io;
@@ -28,22 +31,26 @@ use narrows_wire::packet::Err;
 use narrows_wire::{Capabilities, Errno, Status};
 
 use crate::buffer::Buffer;
-use crate::hostgroup::{ConnectionSlot, Server};
+use crate::capabilities::{CLASS, OWN_CLASS};
+use crate::hostgroup::{ConnectionSlot, DefaultsRead, Outdated, Server};
 use crate::packets::{ReadError, payload, read_packet};
 use crate::rt::{self, Instant};
 use crate::snapshot::{Account, Snapshot};
 use crate::state::SharedState;
 use crate::stream::{DetachedStream, Stream, TlsError};
 
-pub use align::TRACKED_VARIABLES;
 pub use ask::Table;
+pub use base::Base;
+use base::FirstStatements;
 pub use connect::{connect, kill};
 pub use diagnostics::{
-    Collected, DiagnosticsReceiver, FOREIGN_INSERT_ID, InsertId, Kinds, ResultSet, Uncollected,
+    CLEAR_CONDITIONS, Collected, DiagnosticsReceiver, InsertId, Kinds, ResultSet, Uncollected,
 };
 pub use gtids::{AppliedGtids, TRACK_GTIDS, Waited, is_report};
 pub use in_use::{InUse, ServerTally};
+pub use reports::{ClientReports, Coverage, OwnReports, Reports, TransactionReports, WantedReports};
 pub use statements::{BYTES_OF_ENTRY, BackendStatement, PrepareOk, Statements};
+pub use verify::{LeaseTrace, Mismatch};
 
 /// A backend connection.
 #[derive(Debug)]
@@ -117,16 +124,45 @@ pub struct Login {
     greeting: (narrows_wire::auth::Nonce, Vec<u8>),
     /// The state the server's session is in.
     pub state: SharedState,
-    /// Our last setting of `session_track_system_variables` since the last login or reset.
-    pub tracking: Option<&'static str>,
+    /// What the server reports.
+    pub reports: Reports,
+    /// What it must report of the next statement.
+    pub wants_reports: WantedReports,
+    /// What it reports of a session that asks for nothing; `None`: not known since the last login or reset.
+    own_reports: Option<Box<OwnReports>>,
+    /// A statement has ended without a report of what it has changed, which comes with a later one.
+    may_report_late: bool,
+    /// An answer to something of our own has shown it.
+    has_news: Cell<bool>,
+    /// It was a statement of the client that uses the connection now.
+    pub late_is_ours: bool,
+    /// The connection belongs to one client, which reads its answers itself.
+    is_own: bool,
     /// Whether a MySQL server is to report the GTIDs of what it writes,
     pub wants_gtids: bool,
     /// and does.
     reports_gtids: bool,
+    /// What was known of changes of the server's defaults when the session began.
+    defaults: DefaultsRead,
+    /// Whether a session of this server must not be reset: MySQL since 9.6 lets foreign keys cascade in InnoDB then, and its binary
+    /// log lacks the child rows.
+    spoiled_by_reset: bool,
+    /// The version in the server's greeting: the first two numbers.
+    version: (u16, u16),
+    /// What is run first in each of its sessions; `None`: nothing.
+    first: Option<Box<FirstStatements>>,
+    /// What its session has that has changed nothing, if that was read.
+    pub base: Option<Arc<Base>>,
+    /// Who used it last and for what, if that is recorded.
+    pub trace: Option<Box<LeaseTrace>>,
     /// What it keeps for its last client.
     pub uncollected: Option<Uncollected>,
     /// What `LAST_INSERT_ID()` returns as long as its current client has not changed it.
     pub insert_id_before: InsertIdBefore,
+    /// Whether `LAST_INSERT_ID()` may be another value than 0.
+    pub has_insert_id: bool,
+    /// Whether `SHOW WARNINGS` may show something.
+    pub has_conditions: bool,
     /// Whether `LASTVAL()` can only return the current client's values: nobody else has used the connection since its
     /// login or last reset, or the current client has drawn values itself (MariaDB).
     pub sequences_are_own: bool,
@@ -149,12 +185,10 @@ pub struct Login {
 /// `LAST_INSERT_ID()` of a connection before its current client used it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InsertIdBefore {
-    /// It is now that client's own.
+    /// That client's own.
     Own,
-    /// This.
-    Is(u64),
-    /// That of another client, which has disconnected since or does not need the connection's.
-    Unknown,
+    /// 0, as after a login.
+    Zero,
 }
 
 /// What a lease requires of a backend connection.
@@ -164,7 +198,7 @@ pub struct Want {
     pub account: Arc<Account>,
     /// With these credentials.
     pub secret: Secret,
-    /// With exactly these capabilities of [`CLASS`]; and preferably with or without `CLIENT_DEPRECATE_EOF`, as here.
+    /// With exactly these capabilities of `CLASS`; and preferably with or without `CLIENT_DEPRECATE_EOF`, as here.
     pub class: Capabilities,
     /// A new connection for one client only, with exactly these capabilities: its bytes are forwarded without being
     /// read.
@@ -189,16 +223,16 @@ impl Want {
         Want { account, secret, class, own: None, about, may_ask_for_key }
     }
 
+    /// The same account's connection for a statement of Narrows itself, which is the same for all clients.
+    pub fn for_narrows(self) -> Want {
+        Want { class: self.class.intersection(Capabilities::DEPRECATE_EOF).union(OWN_CLASS), ..self }
+    }
+
     /// What a client requires that is to have its own connection.
     pub fn own(&self, client: Capabilities) -> Want {
         Want { own: Some(client), ..self.clone() }
     }
 }
-
-/// Capabilities that change what a server does, or how it reads commands, and cannot be changed after the login.
-pub const CLASS: Capabilities = Capabilities(
-    Capabilities::FOUND_ROWS.0 | Capabilities::QUERY_ATTRIBUTES.0 | Capabilities::MARIADB_EXTENDED_METADATA.0,
-);
 
 /// Why an operation on a backend connection failed. The connection cannot be used any more.
 #[derive(Debug, thiserror::Error)]
@@ -239,9 +273,18 @@ pub enum BackendError {
     /// The server is read-only, but is needed for writing.
     #[error("it is read-only, and the hostgroup is for servers that may be written to")]
     ReadOnly,
+    /// A client has changed the session, which was not known.
+    #[error("a statement of another client had changed more of the session than it reported")]
+    Unknown,
     /// The server refuses everything.
     #[error("it refuses statements: it has lost its cluster, or is to refuse them")]
     NoCluster,
+    /// It has to be reset, and is of no use then.
+    #[error("after a reset the server would not write all changes to its binary log")]
+    NoReset,
+    /// It has a schema, and its next client has none.
+    #[error("its schema cannot be taken away without another login")]
+    SchemaStays,
     /// The server does not speak the protocol.
     #[error("{0}")]
     Malformed(#[from] Malformed),
@@ -310,7 +353,7 @@ impl ServerError {
 
     /// Whether the error is about the account or the schema of the login, and not about the server's health.
     pub fn is_about_login(&self) -> bool {
-        ABOUT_LOGIN.contains(&self.code)
+        is_about_login(self.code)
     }
 
     /// Whether it is about the account alone: its password, or that it is locked, expired or gone.
@@ -333,6 +376,11 @@ impl ServerError {
             false => self.clone().at(server, &format!("refuses the account '{username}'")),
         }
     }
+}
+
+/// Whether the error of this number is about the account or the schema of a login.
+pub fn is_about_login(code: u16) -> bool {
+    ABOUT_LOGIN.contains(&code)
 }
 
 /// Errors about the account or the schema of a login.
@@ -428,8 +476,14 @@ impl Backend {
         let header = read_packet(&self.stream, buffer, crate::packets::SMALL_PACKET).await?;
         let bytes = payload(buffer, header);
         let answer = match bytes.first() {
-            Some(&Err::HEADER) => return Result::Err(BackendError::Server(ServerError::decode(bytes)?)),
+            Some(&Err::HEADER) => {
+                let error = ServerError::decode(bytes)?;
+                // Answers to other statements may follow.
+                buffer.consume(header.packet_length());
+                return Result::Err(BackendError::Server(error));
+            }
             Some(0x00) => {
+                self.login.note_news(bytes)?;
                 Answer::Ok(narrows_wire::packet::Ok::decode(bytes, self.login.capabilities)?.status)
             }
             Some(0xFE) => Answer::Eof,
@@ -474,10 +528,23 @@ impl Login {
     /// The server's session is as after a login: all its state is gone.
     fn reset(&mut self) {
         self.statements.forget_all();
-        self.tracking = None;
+        self.forget_reports();
         self.reports_gtids = false;
-        self.insert_id_before = InsertIdBefore::Is(0);
+        self.insert_id_before = InsertIdBefore::Zero;
+        self.has_insert_id = false;
+        self.has_conditions = false;
         self.sequences_are_own = true;
+    }
+
+    /// Whether its session must not be reset.
+    pub fn is_spoiled_by_reset(&self) -> bool {
+        self.spoiled_by_reset
+    }
+
+    /// What its session has that the server would not give to a new one.
+    #[inline]
+    pub fn outdated(&self) -> Outdated {
+        self.server.figures.defaults.outdated(self.defaults)
     }
 
     /// Counts one more lease.
@@ -500,7 +567,7 @@ impl Login {
         Use { serial: self.serial, lease: self.leases }
     }
 
-    /// The capabilities of [`CLASS`] that this server supports.
+    /// The capabilities of `CLASS` that this server supports.
     fn offered_class(&self) -> Capabilities {
         let offered = self.server.figures.capabilities().unwrap_or(Capabilities::NONE);
         CLASS.intersection(offered.union(Capabilities::FOUND_ROWS))

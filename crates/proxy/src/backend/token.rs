@@ -74,7 +74,7 @@ impl Backend {
     /// Whether this may log in again as another account on the same socket: not with a token, if the server was not verified
     /// when the socket was opened.
     pub fn may_change_user(&self, want: &Want) -> bool {
-        self.login.verifies || want.account.tokens.is_none()
+        !self.login.spoiled_by_reset && (self.login.verifies || want.account.tokens.is_none())
     }
 
     /// What to prove a new login on the same socket with.

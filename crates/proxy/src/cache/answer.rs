@@ -66,7 +66,7 @@ impl Answer {
             return None;
         }
         packets.truncate(at);
-        let status = status.without(status.of_session());
+        let status = status.without(status.of_session()).without(Status::METADATA_CHANGED);
         let (packets, rows) = (packets.into_boxed_slice(), tracker.rows());
         Some(Answer { packets, head, behind_head, behind_rows, rows, status, family })
     }

@@ -149,6 +149,7 @@ fn challenge<'a>(
         announced: Plugin::from_name(snapshot.variables.default_authentication_plugin.as_bytes()),
         channel: channel(stream),
         can_switch: claim.can_switch,
+        restarts: claim.is_change,
         public_key: key_pair.map(KeyPair::public_pem),
     }
 }

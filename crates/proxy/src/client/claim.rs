@@ -15,6 +15,8 @@ pub(crate) struct LoginClaim<'a> {
     pub(crate) plugin: Option<&'a [u8]>,
     pub(crate) answer: &'a [u8],
     pub(crate) can_switch: bool,
+    /// It is that of a `COM_CHANGE_USER`.
+    pub(crate) is_change: bool,
     pub(crate) host: &'a str,
     /// What the client and Narrows can do, for a connection to a server.
     pub(crate) capabilities: Capabilities,

@@ -132,7 +132,8 @@ async fn run(
     };
     let about = Arc::clone(&claim.about);
     let secret = Secret::Clear(query.password.clone());
-    let want = Want::new(Arc::clone(&query.service), secret, claim.capabilities, about, snapshot);
+    let want =
+        Want::new(Arc::clone(&query.service), secret, claim.capabilities, about, snapshot).for_narrows();
     let state = worker.shared_state(SessionState::default());
     let limit = variables.connect_timeout_server;
     let asked = async {

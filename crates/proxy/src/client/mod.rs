@@ -27,6 +27,7 @@ use zeroize::Zeroize;
 use crate::audit::{AuditEvent, AuditPeer};
 use crate::backend::Want;
 use crate::buffer::Buffer;
+use crate::capabilities::{ALWAYS_OFFERED, OFFERED_IF_COMMON};
 use crate::hot_restart::{RestoredClient, RestoredSession, SentGreeting};
 use crate::packets::ReadError;
 use crate::rt::{Instant, timeout};
@@ -183,6 +184,7 @@ async fn log_in(
         plugin: response.plugin.as_deref(),
         answer: &response.auth_response,
         can_switch: response.capabilities.contains(Capabilities::PLUGIN_AUTH),
+        is_change: false,
         host: &who.client.0,
         capabilities: response.capabilities.intersection(offered),
         about: about::about(&response.attributes),
@@ -404,7 +406,7 @@ fn offered(snapshot: &Snapshot) -> Capabilities {
     let servers = snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers);
     let seen = servers.filter_map(|server| server.figures.capabilities());
     let common = seen.reduce(Capabilities::intersection).unwrap_or(Capabilities::NONE);
-    let mut offered = ALWAYS.union(DEPENDING.intersection(common));
+    let mut offered = ALWAYS_OFFERED.union(OFFERED_IF_COMMON.intersection(common));
     if snapshot.variables.have_ssl && snapshot.tls.clients.is_some() {
         offered = offered.union(Capabilities::SSL);
     }
@@ -417,33 +419,3 @@ fn offered(snapshot: &Snapshot) -> Capabilities {
     // MariaDB's extended flags are only read if this one is unset.
     if offered.extended() == 0 { offered.union(Capabilities::LONG_PASSWORD) } else { offered }
 }
-
-/// Offered regardless of the servers: either Narrows translates, or every server of the last decade supports it.
-const ALWAYS: Capabilities = Capabilities(
-    Capabilities::FOUND_ROWS.0
-        | Capabilities::LONG_FLAG.0
-        | Capabilities::CONNECT_WITH_DB.0
-        | Capabilities::LOCAL_FILES.0
-        | Capabilities::IGNORE_SPACE.0
-        | Capabilities::PROTOCOL_41.0
-        | Capabilities::INTERACTIVE.0
-        | Capabilities::IGNORE_SIGPIPE.0
-        | Capabilities::TRANSACTIONS.0
-        | Capabilities::RESERVED.0
-        | Capabilities::SECURE_CONNECTION.0
-        | Capabilities::MULTI_STATEMENTS.0
-        | Capabilities::MULTI_RESULTS.0
-        | Capabilities::PS_MULTI_RESULTS.0
-        | Capabilities::PLUGIN_AUTH.0
-        | Capabilities::CONNECT_ATTRS.0
-        | Capabilities::PLUGIN_AUTH_LENENC_DATA.0
-        | Capabilities::SESSION_TRACK.0
-        | Capabilities::DEPRECATE_EOF.0,
-);
-
-/// Offered if every known server supports it.
-const DEPENDING: Capabilities = Capabilities(
-    Capabilities::QUERY_ATTRIBUTES.0
-        | Capabilities::MARIADB_STMT_BULK_OPERATIONS.0
-        | Capabilities::MARIADB_EXTENDED_METADATA.0,
-);

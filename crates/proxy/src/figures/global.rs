@@ -23,6 +23,8 @@ macro_rules! counters {
             /// How often a server of a hostgroup was chosen, where its servers are not all equal: by its zone, and of
             /// the backups.
             pub choices: BTreeMap<(i32, &'static str), u64>,
+            /// Sessions of servers that were not as they were believed to be, by the variable that differed.
+            pub mismatches: BTreeMap<String, u64>,
         }
 
         impl Counters {
@@ -43,6 +45,9 @@ macro_rules! counters {
                 }
                 for (cause, count) in &other.unavailable {
                     *self.unavailable.entry(*cause).or_default() += count;
+                }
+                for (variable, count) in &other.mismatches {
+                    *self.mismatches.entry(variable.clone()).or_default() += count;
                 }
                 for (chosen, count) in &other.choices {
                     *self.choices.entry(*chosen).or_default() += count;
@@ -242,6 +247,10 @@ counters! {
     ignored_kills = "Narrows_ignored_kills";
     /// Commands too long, or too many at once, to be read before a server connection is obtained.
     streamed_commands = "Narrows_streamed_commands";
+    /// Server connections whose real session was compared with what Narrows knows of it (`mysql-verify_sessions`).
+    sessions_verified = "Narrows_sessions_verified";
+    /// Those of them that were closed because the two differed.
+    sessions_mismatched = "Narrows_sessions_mismatched";
     /// Errors of servers that clients received.
     server_errors = "Narrows_server_errors";
     /// Rows of digests dropped to stay within the memory budget.

@@ -3,6 +3,7 @@
 mod alarm;
 mod balance;
 mod crowd;
+mod defaults;
 mod demand;
 mod lag_filter;
 mod names;
@@ -29,6 +30,7 @@ pub use crate::rows::{Balance, UnshunAlgorithm};
 pub use alarm::Alarm;
 pub use balance::{Latency, Load, READY, RoundRobin, readiness};
 pub use crowd::{Crowd, CrowdLimits, CrowdPlace, Crowded};
+pub use defaults::{Defaults, DefaultsRead, Outdated};
 pub use demand::{ConnectionSlot, Demand};
 pub use lag_filter::LagFilter;
 pub use names::{Addresses, NameFigures, NameTable, Names};
@@ -111,6 +113,8 @@ pub struct ServerFigures {
     pub shun: Shun,
     /// What it is known to have applied.
     pub position: Arc<Position>,
+    /// Whether what its connections have taken from it is up to date.
+    pub defaults: Arc<Defaults>,
     /// The accounts that it has refused.
     pub refusals: Refusals,
     /// Whether its role may have changed; see [`ServerFigures::distrust`].
@@ -212,7 +216,11 @@ impl Server {
 impl ServerFigures {
     /// Those of a server that is a server of another hostgroup, too: what it has applied is known of both.
     pub fn of_twin(twin: &Server) -> ServerFigures {
-        ServerFigures { position: Arc::clone(&twin.figures.position), ..ServerFigures::default() }
+        ServerFigures {
+            position: Arc::clone(&twin.figures.position),
+            defaults: Arc::clone(&twin.figures.defaults),
+            ..ServerFigures::default()
+        }
     }
 
     /// Backend connections that are open or being opened.

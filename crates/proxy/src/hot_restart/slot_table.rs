@@ -6,6 +6,7 @@
 
 use std::cell::{RefCell, UnsafeCell};
 use std::io;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -215,18 +216,24 @@ impl SlotTable {
         Some(unsafe { self.start.add(HEAD + index * SLOT).cast::<Slot>().as_ref() })
     }
 
-    /// The bytes of an area.
-    pub(super) fn area(&self, number: u32) -> Option<NonNull<[u8; AREA]>> {
+    /// An area. Only the connection that has taken it may use it, until it is given back; and the keeper, later.
+    pub(super) fn area(&self, number: u32) -> Option<Place> {
         let index = usize::try_from(number).ok()?.checked_sub(1).filter(|index| *index < AREAS)?;
         // SAFETY: within the mapping.
-        Some(unsafe { self.start.add(HEAD + self.slots * SLOT + index * AREA).cast() })
+        let start = unsafe { self.start.add(HEAD + self.slots * SLOT + index * AREA) };
+        Some(Place { start, length: AREA })
     }
 
     /// A free area; 0 if there is none.
     pub(super) fn take_area(&self) -> u32 {
         let used_before = FREE.with_borrow_mut(Vec::pop);
         used_before.unwrap_or_else(|| {
-            let fresh = self.head().next_area.fetch_add(1, Ordering::Relaxed);
+            let next = &self.head().next_area;
+            // Once all are taken nothing is counted any more: a number that wraps around would be that of an area in use.
+            if next.load(Ordering::Relaxed) as usize >= AREAS {
+                return 0;
+            }
+            let fresh = next.fetch_add(1, Ordering::Relaxed);
             if (fresh as usize) < AREAS { fresh + 1 } else { 0 }
         })
     }
@@ -329,7 +336,72 @@ impl SlotTable {
     }
 }
 
+/// A part of the shared memory that belongs to one connection. Nobody gets a reference into it that outlives a call: bytes are
+/// copied, or it is lent to one read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Place {
+    start: NonNull<u8>,
+    length: usize,
+}
+
+impl Place {
+    /// How many bytes it has.
+    pub(super) fn length(self) -> usize {
+        self.length
+    }
+
+    /// A part of it; `None` if it is shorter.
+    pub(super) fn part(self, range: Range<usize>) -> Option<Place> {
+        let length = range.end.checked_sub(range.start)?;
+        if range.end > self.length {
+            return None;
+        }
+        // SAFETY: within this place.
+        Some(Place { start: unsafe { self.start.add(range.start) }, length })
+    }
+
+    /// Writes these bytes at its beginning; false if it is shorter.
+    pub(super) fn put(self, bytes: &[u8]) -> bool {
+        self.part(0..bytes.len()).is_some_and(|part| {
+            // SAFETY: of this length, in the mapping, which is never unmapped. The bytes are elsewhere, because there is no
+            // reference to a place other than in `lend`, which calls nothing that has one.
+            unsafe { part.start.copy_from_nonoverlapping(NonNull::from(bytes).cast(), bytes.len()) };
+            true
+        })
+    }
+
+    /// Copies its first bytes; false if it is shorter.
+    pub(super) fn get(self, bytes: &mut [u8]) -> bool {
+        self.part(0..bytes.len()).is_some_and(|part| {
+            let length = bytes.len();
+            // SAFETY: as in `put`.
+            unsafe { part.start.copy_to_nonoverlapping(NonNull::from(bytes).cast(), length) };
+            true
+        })
+    }
+
+    /// Whether its content is this.
+    pub(super) fn holds(self, bytes: &[u8]) -> bool {
+        let mut found = vec![0; self.length];
+        self.length == bytes.len() && self.get(&mut found) && found == bytes
+    }
+
+    /// Lends it to a read from a socket.
+    ///
+    /// # Safety
+    /// It must belong to the connection that the calling thread serves, and `read` must use no other place of that connection.
+    pub(super) unsafe fn lend<T>(self, read: impl FnOnce(&mut [u8]) -> T) -> T {
+        // SAFETY: within the mapping, initialised, and used by nobody else meanwhile, as the caller ensures.
+        read(unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.length) })
+    }
+}
+
 impl Slot {
+    /// The login and the state. Only the thread that serves the connection may use it; and the keeper, later.
+    pub(super) fn place(&self) -> Place {
+        Place { start: NonNull::from(&self.bytes).cast(), length: BYTES }
+    }
+
     pub(super) fn phase(&self) -> Phase {
         Phase::of(self.phase.load(Ordering::Relaxed))
     }

@@ -3,10 +3,9 @@
 
 use std::cell::Cell;
 use std::io::{self, IoSliceMut};
-use std::ops::Range;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use super::slot_table::{AREA, BYTES, INSERTED, NOWHERE, Phase, Slot, SlotTable, TRIES, slot_table};
+use super::slot_table::{AREA, BYTES, INSERTED, NOWHERE, Phase, Place, Slot, SlotTable, TRIES, slot_table};
 use super::socket_info::cookie;
 use super::{Output, RestoredClient, SentGreeting};
 use crate::rt::{DetachedSocket, Socket};
@@ -102,12 +101,8 @@ impl SlotGuard {
             slot.resume.store(resume, Relaxed);
             if !session.pending.is_empty() {
                 let number = slot_table.take_area();
-                let Some(mut area) = slot_table.area(number) else { return };
-                // SAFETY: this connection owns the area from `take_area` on.
-                let area = unsafe { area.as_mut() };
-                if let Some(place) = area.get_mut(..session.pending.len()) {
-                    place.copy_from_slice(&session.pending);
-                }
+                let Some(area) = slot_table.area(number) else { return };
+                area.put(&session.pending);
                 slot.base.store(resume, Release);
                 slot.area.store(number, Release);
             }
@@ -141,7 +136,7 @@ impl SlotGuard {
 
     /// The part of the area to read into, so that the bytes are not lost with this process; and how many bytes were read
     /// before.
-    fn place(&self) -> Option<(&'static mut [u8], u64)> {
+    fn place(&self) -> Option<(Place, u64)> {
         let (slot, slot_table) = (self.slot, slot_table()?);
         let read = slot.read.load(Relaxed);
         let mut number = slot.area.load(Relaxed);
@@ -155,11 +150,8 @@ impl SlotGuard {
         }
         let base = slot.base.load(Relaxed);
         let used = usize::try_from(read.checked_sub(base)?).ok()?;
-        let mut area = slot_table.area(number)?;
-        // SAFETY: this connection owns the area until it is given back, and nobody else has a reference into it: the
-        // one made here lives as long as one read.
-        let area = unsafe { area.as_mut() };
-        area.get_mut(used..).filter(|place| !place.is_empty()).map(|place| (place, read))
+        let place = slot_table.area(number)?.part(used..AREA)?;
+        (place.length() > 0).then_some((place, read))
     }
 
     fn read_with(
@@ -173,20 +165,18 @@ impl SlotGuard {
             Phase::Login => {
                 let before = slot.read.load(Relaxed);
                 let range = usize::try_from(before).unwrap_or(BYTES)..BYTES;
-                match bytes(slot, range) {
-                    Some(place) if !place.is_empty() => {
-                        let room = place.len().min(buffer.len());
-                        let place = &mut place[..room];
-                        let count = self.transfer(|| read(&mut [IoSliceMut::new(place)]))?;
-                        buffer[..count].copy_from_slice(&place[..count]);
-                        self.count_read(before, count);
-                        return Ok(count);
-                    }
-                    _ => {
-                        self.forget();
-                        return read(&mut [IoSliceMut::new(buffer)]);
-                    }
-                }
+                let place = slot.place().part(range).filter(|place| place.length() > 0);
+                let Some(place) = place.and_then(|place| place.part(0..place.length().min(buffer.len())))
+                else {
+                    self.forget();
+                    return read(&mut [IoSliceMut::new(buffer)]);
+                };
+                // SAFETY: this connection's slot; `read` only reads from its socket.
+                let count =
+                    unsafe { place.lend(|place| self.transfer(|| read(&mut [IoSliceMut::new(place)]))) }?;
+                place.get(&mut buffer[..count]);
+                self.count_read(before, count);
+                return Ok(count);
             }
             _ => {}
         }
@@ -199,16 +189,18 @@ impl SlotGuard {
             self.count_read(before, count);
             return Ok(count);
         };
-        let room = place.len().min(buffer.len());
-        let (place, (front, rest)) = (&mut place[..room], buffer.split_at_mut(room));
-        let count = self.transfer(|| match rest.is_empty() {
+        let room = place.length().min(buffer.len());
+        let place = place.part(0..room).expect("no more than it has");
+        let (front, rest) = buffer.split_at_mut(room);
+        let read = |place: &mut [u8]| match rest.is_empty() {
             true => read(&mut [IoSliceMut::new(place)]),
             false => read(&mut [IoSliceMut::new(place), IoSliceMut::new(rest)]),
-        });
+        };
+        // SAFETY: this connection owns the area until it is given back; `read` only reads from its socket.
+        let count = unsafe { place.lend(|place| self.transfer(|| read(place))) };
         match count {
             Ok(count) => {
-                let held = count.min(room);
-                front[..held].copy_from_slice(&place[..held]);
+                place.get(&mut front[..count.min(room)]);
                 self.count_read(before, count);
                 Ok(count)
             }
@@ -421,7 +413,7 @@ fn note_state(slot: &Slot, state: &SessionState, phase: Phase) -> bool {
     }
     let start = slot.login.load(Relaxed) as usize;
     let known = start..start + slot.state.load(Relaxed) as usize;
-    if bytes(slot, known).is_some_and(|known| *known == *text) {
+    if slot.place().part(known).is_some_and(|known| known.holds(&text)) {
         return true;
     }
     if matches!(phase, Phase::Idle | Phase::Answered) {
@@ -431,17 +423,8 @@ fn note_state(slot: &Slot, state: &SessionState, phase: Phase) -> bool {
     put(slot, start, &text)
 }
 
-/// A part of the login and the state in the slot.
-fn bytes(slot: &Slot, range: Range<usize>) -> Option<&'static mut [u8]> {
-    // SAFETY: the calling thread serves the connection, and so owns the slot; no caller keeps the reference after it
-    // returns. The mapping is never unmapped.
-    let all: &'static mut [u8; BYTES] = unsafe { &mut *slot.bytes.get() };
-    all.get_mut(range)
-}
-
 fn put(slot: &Slot, start: usize, text: &[u8]) -> bool {
-    let place = bytes(slot, start..start + text.len());
-    place.map(|place| place.copy_from_slice(text)).is_some()
+    slot.place().part(start..start + text.len()).is_some_and(|place| place.put(text))
 }
 
 fn length(bytes: &[u8]) -> u32 {

@@ -125,8 +125,9 @@ fn put(slot_table: SlotTable, descriptor: RawFd, text: &mut Vec<u8>) {
     let area = slot_table.area(slot.area.load(Relaxed));
     text.push(u8::from(area.is_some()));
     if let Some(area) = area {
-        // SAFETY: as above.
-        text.extend_from_slice(unsafe { area.as_ref() });
+        let mut bytes = [0; AREA];
+        area.get(&mut bytes);
+        text.extend_from_slice(&bytes);
     }
 }
 

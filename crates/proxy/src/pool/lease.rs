@@ -192,6 +192,8 @@ impl Lease {
             return;
         }
         self.backend.login.sequences_are_own = false;
+        self.backend.login.mark_leftovers();
+        self.backend.login.is_for_anybody();
         match exit {
             Exit::Return => pool.release(&pool.in_force.get(), self.backend, now),
             Exit::Close => drop(self),

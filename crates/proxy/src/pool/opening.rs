@@ -133,7 +133,7 @@ impl Pool {
         let (known, variables) = (Arc::clone(&server), &snapshot.variables);
         let opened = async {
             let limit = variables.connect_timeout_server;
-            let backend = self.connect_as((snapshot, hostgroup), (server, slot), (want, state)).await?;
+            let mut backend = self.connect_as((snapshot, hostgroup), (server, slot), (want, state)).await?;
             if descriptors::is_for(backend.stream.descriptor(), Reserve::Rest) {
                 return Err(io::Error::other("no descriptor is left for it (limit of open files)").into());
             }
@@ -141,13 +141,8 @@ impl Pool {
             if let Some(writers) = hostgroup.writers.filter(|_| known.figures.is_distrusted()) {
                 check_role(&backend, writers, limit).await?;
             }
-            if !hostgroup.settings.init_connect.is_empty() {
-                let ran = backend.execute(&hostgroup.settings.init_connect, limit).await;
-                ran.map_err(|error| match error {
-                    BackendError::Server(error) => BackendError::InitConnect(error),
-                    error => error,
-                })?;
-            }
+            let verifies = !variables.verify_sessions.is_none();
+            backend.begin_session(&hostgroup.settings.init_connect, verifies, limit).await?;
             Ok(backend)
         };
         let began = Instant::now();

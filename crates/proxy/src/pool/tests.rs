@@ -505,7 +505,8 @@ const QUERY: u8 = 0x03;
 
 #[test]
 fn a_connection_is_reset_before_anybody_else_gets_it() {
-    assert_eq!(hears(Exit::Reset, &[OK, OK], 1, 1), [RESET_CONNECTION, QUERY]);
+    // Traces are removed, and it is asked whether the server has an init_connect.
+    assert_eq!(hears(Exit::Reset, &[OK, OK, OK], 1, 1), [RESET_CONNECTION, QUERY, QUERY]);
 }
 
 #[test]

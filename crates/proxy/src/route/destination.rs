@@ -14,7 +14,8 @@ use crate::state::SessionState;
 /// Where a statement that the rules send to `ruled` goes, and why.
 ///
 /// A `SELECT` that leaves something on its connection goes to the user's own hostgroup whatever the rules say: what it
-/// leaves would pin the whole session to a server meant for reads. A text that begins with a read and continues with
+/// leaves would pin the whole session to a server meant for reads. So do all functions of user locks, which belong to one
+/// server. A text that begins with a read and continues with
 /// something else goes where the rules send the latter.
 pub(super) fn destination(
     asking: &Asking<'_>,
@@ -32,25 +33,27 @@ pub(super) fn destination(
         let hostgroup = ask_again(asking, memory, part).unwrap_or(own);
         return (hostgroup, "the rules say so of its first statement that is no read");
     }
-    if leaves_something(statement) {
+    if is_of_own(statement) {
         return (
             own,
-            "the user's own: a SELECT that takes a lock or sets a variable does not follow the rules",
+            "the user's own: a SELECT that calls a lock function or sets a variable does not follow the rules",
         );
     }
     (ruled, "the rules say so")
 }
 
-/// Whether a `SELECT` leaves a lock or a variable on its connection.
-fn leaves_something(statement: &Statement) -> bool {
+/// Whether a `SELECT` leaves a lock or a variable on its connection, or is about locks, which only the server knows that has
+/// them.
+fn is_of_own(statement: &Statement) -> bool {
     let leaves = Flags::GET_LOCK | Flags::ASSIGNS_USER_VARIABLE | Flags::INTO_VARIABLE;
-    statement.flags.intersects(leaves)
+    let about_locks = Flags::RELEASE_LOCK | Flags::RELEASE_ALL_LOCKS | Flags::ASKS_ABOUT_LOCK;
+    statement.flags.intersects(leaves | about_locks)
 }
 
 /// The first statement of a text that does more than read. `None` if all of it reads.
 fn first_write(text: &[u8]) -> Option<&[u8]> {
     let writes = |statement: &Statement| match statement.kind {
-        Kind::Select => leaves_something(statement) || statement.flags.contains(Flags::WRITING_CTE),
+        Kind::Select => is_of_own(statement) || statement.flags.contains(Flags::WRITING_CTE),
         Kind::Show | Kind::ShowWarnings | Kind::GetDiagnostics | Kind::Explain | Kind::Use => false,
         _ => true,
     };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CausalReads, HostgroupId, Networks, UnshunAlgorithm};
+use super::{CausalReads, HostgroupId, Networks, Share, UnshunAlgorithm};
 
 /// A number.
 pub fn integer<T: OfInteger>(value: i64) -> T {
@@ -108,6 +108,12 @@ impl OfText for String {
 impl OfText for CausalReads {
     fn of_text(value: &str) -> CausalReads {
         CausalReads::named(value).unwrap_or_default()
+    }
+}
+
+impl OfText for Share {
+    fn of_text(value: &str) -> Share {
+        Share::parse(value).unwrap_or_default()
     }
 }
 

@@ -10,6 +10,7 @@ mod json_keys;
 mod networks;
 mod preference;
 mod servers;
+mod share;
 mod token_issuers;
 mod tokens;
 mod users;
@@ -30,6 +31,7 @@ pub use servers::{
     Balance, CheckType, HostgroupAttributesRow, ReplicationHostgroupRow, ServerRow, ServerStatus,
     ServersDefaults, SslParamsRow, UnshunAlgorithm, Waiting,
 };
+pub use share::Share;
 pub use token_issuers::TokenIssuerRow;
 pub(crate) use tokens::flaws_of_tokens;
 pub use tokens::{has_tokens, is_region, token_region};

@@ -261,6 +261,8 @@ macro_rules! data_plane_variables {
                 "Most bytes of memory for all such commands together; once it is used up, further ones are passed on as they arrive. (Not in ProxySQL.)";
             use_tcp_keepalive: bool = flag(true), "mysql-use_tcp_keepalive", Useful,
                 "Whether TCP keepalive is on for connections to clients and servers.";
+            verify_sessions: Share = text("0", Form::Share), "mysql-verify_sessions", Useful,
+                "Of the moments at which a server connection gets another client, the share at which the server is asked for the connection's real session, and the connection is closed if that is not what Narrows knows of it: a number between 0 (never) and 1 (always), such as 0.001 for one in a thousand. See docs/operations.md. (Not in ProxySQL.)";
             wait_timeout: Duration = ms(28_800_000, 0, 1_728_000_000), "mysql-wait_timeout", Essential,
                 "Milliseconds that a client may be idle before it is disconnected; if it sets a shorter wait_timeout itself, that applies.";
             zone: String = text("", Form::Any), "mysql-zone", Useful,

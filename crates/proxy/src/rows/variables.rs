@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{CausalReads, HostgroupId, Networks, UnshunAlgorithm, convert};
+use super::{CausalReads, HostgroupId, Networks, Share, UnshunAlgorithm, convert};
 
 macro_rules! declare {
     ($(

@@ -214,8 +214,7 @@ impl Session {
     /// Before a statement that affects all transactions runs on the current connection, the transactions on connections
     /// that are set aside do the same. If the statement asks for diagnostics, they are collected from those connections.
     pub(super) async fn tell_aside(&mut self, request: &mut Request, job: &Job) -> Result<(), End> {
-        let asks = super::information::asks_about_last(&job.statement)
-            || job.statement.flags.intersects(Flags::LAST_INSERT_ID);
+        let asks = job.statement.asks_about_last() || job.statement.flags.intersects(Flags::LAST_INSERT_ID);
         if asks {
             let limit = self.snapshot().variables.connect_timeout_server;
             for aside in &mut self.binding.aside {

@@ -17,8 +17,9 @@ use super::outcome::Outcome;
 use super::outcome::Yield;
 use super::request::Request;
 use super::{End, Interrupt, Session};
-use crate::backend::{Backend, CLASS};
+use crate::backend::Backend;
 use crate::cache::{Entry, Found, Key, Recording, Replay, Reply, Subject, Ticket};
+use crate::capabilities::SEEN_IN_ROWS;
 use crate::figures::Doing;
 use crate::route::Caching;
 use crate::rt::{Instant, select};
@@ -124,7 +125,7 @@ impl Session {
                     request.argument().split_at_checked(job.attributes).unwrap_or_default();
                 // An empty list of attributes is the same as no list.
                 let attributes = if attributes == NO_ATTRIBUTES { b"" } else { attributes };
-                key(CLASS.without(Capabilities::QUERY_ATTRIBUTES), &[text, attributes])
+                key(SEEN_IN_ROWS, &[text, attributes])
             }
             Some(statement) => {
                 let home = states.of(&statement.prepared.state, false).to_le_bytes();
@@ -133,7 +134,8 @@ impl Session {
                 statement.with_bound(|bound, derived| {
                     let bound = if sent { b"" } else { bound };
                     let parts = [&*statement.prepared.text, &home, parameters, bound, &derived.to_le_bytes()];
-                    key(CLASS, &parts)
+                    // It says how parameters are read.
+                    key(SEEN_IN_ROWS.union(Capabilities::QUERY_ATTRIBUTES), &parts)
                 })
             }
         }
@@ -245,7 +247,8 @@ impl Session {
     pub(super) fn end_recording(&self, backend: &Backend, job: &Job, text: &[u8], outcome: &Outcome) {
         let Some(recording) = self.run.recording.take() else { return };
         let variables = &self.snapshot().variables;
-        if outcome.error.is_some() {
+        // A killed `SELECT SLEEP(9)` has an answer all the same.
+        if outcome.error.is_some() || outcome.was_killed {
             return recording.fail();
         }
         let rows_are_missing = match outcome.rows {

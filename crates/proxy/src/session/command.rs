@@ -219,6 +219,7 @@ impl Session {
             plugin: change.plugin.as_deref(),
             answer: &change.auth_response,
             can_switch: self.client.capabilities.contains(Capabilities::PLUGIN_AUTH),
+            is_change: true,
             host: &self.handle.peer.0,
             capabilities: self.client.capabilities,
             about,

@@ -14,17 +14,17 @@ use super::detach::is_tied_by;
 use super::effects::Pins;
 use super::errors::{PACKET_TOO_LARGE, killed};
 use super::fault::{self, Moment};
-use super::information::{CLEAR_CONDITIONS, asks_about_last};
+use super::information::Last;
 use super::job::Job;
 use super::lease::{Leased, NoLease};
-use super::lost::{Abandoned, Fate, Tries, commits_nothing};
-use super::outcome::{Broken, Outcome, changes_role};
+use super::lost::{Abandoned, Fate, LostBefore, Tries, commits_nothing};
+use super::outcome::{Broken, Outcome, READ_ONLY_TRANSACTION, changes_role};
 use super::prepared::Ready;
 use super::request::Request;
 use super::statements::ClientStatement;
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
-use crate::backend::{Backend, BackendError};
+use crate::backend::{Backend, BackendError, CLEAR_CONDITIONS};
 use crate::figures::Doing;
 use crate::pool::{Exit, Lease};
 use crate::rows::HostgroupId;
@@ -146,32 +146,65 @@ impl Session {
         let snapshot = self.snapshot();
         self.handle.goes_to(self.binding.pinned.as_ref().map_or(job.hostgroup, |pinned| pinned.hostgroup));
         self.set_deadline_of(job, &snapshot);
-        let mut tries = Tries::new(job, &snapshot);
+        let mut tries = Tries::new(job, &snapshot, self.data.status);
+        if std::mem::take(&mut self.run.may_have_run) {
+            tries.may_have_run = Some(LostBefore::with_process());
+        }
         loop {
             // Each attempt uses the configuration in force, because a change may be why the last attempt failed.
             let snapshot = self.worker.snapshot();
             let was_pinned = self.is_tied();
             let mut leased = self.lease(&snapshot, request, job, tries.left()).await?;
-            if tries.is_in_transaction() || job.sees.is_some() {
+            if tries.is_in_transaction() || job.sees.is_some() || tries.may_have_run.is_some() {
+                if !was_pinned
+                    && leased.as_ref().is_err_and(|no_lease| self.leave_refusing_reader(job, no_lease))
+                {
+                    continue;
+                }
                 match Box::pin(self.make_ready(&snapshot, leased, request, job, &tries)).await? {
                     Some(ready) => leased = ready,
                     // It is to run on the writer.
                     None => continue,
                 }
             }
-            let leased = match leased {
-                Ok(leased) => leased,
-                Err(no_lease) => {
-                    let ended = self.without_lease((no_lease, was_pinned), request, job, &mut tries);
-                    match Box::pin(ended).await? {
-                        Attempt::Done => return Ok(()),
-                        Attempt::Again => continue,
+            let attempt = match leased {
+                Ok(leased) => {
+                    let attempt = self.attempt(&snapshot, leased, request, job, &mut tries).await?;
+                    if let Attempt::Again = attempt {
+                        self.count_retry();
                     }
+                    attempt
+                }
+                Err(no_lease) => {
+                    Box::pin(self.without_lease((no_lease, was_pinned), request, job, &mut tries)).await?
                 }
             };
-            match self.attempt(&snapshot, leased, request, job, &mut tries).await? {
+            match attempt {
                 Attempt::Done => return Ok(()),
-                Attempt::Again => self.count_retry(),
+                Attempt::Again => {}
+            }
+            if let Some(stopped) = Box::pin(self.is_stopped(request)).await {
+                return Box::pin(self.end_stopped(stopped, request, job, &tries)).await;
+            }
+        }
+    }
+
+    /// Ends a statement that is not tried again. Whatever transaction the client has is still open, unless it has to begin again.
+    async fn end_stopped(
+        &mut self,
+        stopped: Abandoned,
+        request: &mut Request,
+        job: &Job,
+        tries: &Tries,
+    ) -> Result<(), End> {
+        match stopped {
+            Abandoned::Session(end) => Err(end),
+            Abandoned::Cut { timed_out, .. } => {
+                self.end_without_server(request, job, tries.is_in_transaction(), killed(timed_out)).await
+            }
+            Abandoned::TooLong => {
+                let told = (Errno::NET_PACKET_TOO_LARGE, PACKET_TOO_LARGE.to_owned());
+                self.end_without_server(request, job, tries.is_in_transaction(), told).await
             }
         }
     }
@@ -202,7 +235,10 @@ impl Session {
                 Ok(Attempt::Again)
             }
             no_lease => {
-                let told = no_lease.into_reply();
+                let told = match (no_lease, &tries.may_have_run) {
+                    (NoLease::Lost { .. }, Some(_)) => (Errno::SERVER_LOST, tries.lost_before()),
+                    (no_lease, _) => no_lease.into_reply(),
+                };
                 // Who has waited for the end of a hold in vain keeps its connection.
                 let has_lost_it = was_pinned && self.binding.pinned.is_none();
                 let has_lost_it = has_lost_it || tries.is_in_transaction();
@@ -237,26 +273,69 @@ impl Session {
         if let Err(no_lease) = self.begin_again(snapshot, &mut leased, tries).await {
             return Ok(Some(Err(no_lease)));
         }
-        Ok(self.catch_up(snapshot, leased, request, job).await?.transpose())
+        Ok(match self.catch_up(snapshot, leased, request, job).await?.transpose() {
+            Some(Ok(leased)) if tries.must_only_read(job, request) => {
+                Some(self.make_read_only(snapshot, leased, tries).await)
+            }
+            ready => ready,
+        })
+    }
+
+    /// A connection is to run a read that may have run before: its session is made read only, until it is aligned for the next
+    /// statement.
+    async fn make_read_only(
+        &mut self,
+        snapshot: &Snapshot,
+        mut leased: Leased,
+        tries: &Tries,
+    ) -> Result<Leased, NoLease> {
+        self.clear_the_way(&mut leased.backend).await?;
+        match leased.backend.make_read_only(snapshot.variables.connect_timeout_server).await {
+            Ok(()) => Ok(leased),
+            Err(BackendError::Server(_)) => Err(NoLease::Refused(Errno::SERVER_LOST, tries.lost_before())),
+            Err(error) => Err(NoLease::lost(&leased.backend, error)),
+        }
+    }
+
+    /// A read that may have run before may change a table, as its server says, and has not run again.
+    async fn refuse_second_run(
+        &mut self,
+        backend: Lease,
+        request: &mut Request,
+        job: &Job,
+        tries: &Tries,
+    ) -> Result<(), End> {
+        let hostgroup = backend.login.server.row.hostgroup;
+        self.give_back(backend, Exit::Return);
+        self.doubt_written(hostgroup, job);
+        self.end_without_server(request, job, false, (Errno::SERVER_LOST, tries.lost_before())).await
     }
 
     /// Makes one attempt to run a command, on a leased connection.
     async fn attempt(
         &mut self,
         snapshot: &Arc<Snapshot>,
-        Leased { mut backend, pins, pinned }: Leased,
+        Leased { mut backend, pins, pinned, needs_own_values }: Leased,
         request: &mut Request,
         job: &mut Job,
         tries: &mut Tries,
     ) -> Result<Attempt, End> {
         fault::inject(Moment::Before, request.argument());
         let begun = self.binding.begun.take().filter(|_| pinned);
+        // Nothing of our own may run between this and the statement.
+        if needs_own_values
+            && let Err(error) = Box::pin(self.set_own_values(&mut backend, job, job.text(request))).await
+        {
+            let leased = Leased { backend, pins, pinned, needs_own_values };
+            let not_sent = NotSent::Lost(error.to_string());
+            return Box::pin(self.after_not_sent(not_sent, leased, request, job, tries)).await;
+        }
         let mut packet = None;
         if asks(request, job) {
             match Box::pin(self.answer(&mut backend, request, job)).await {
                 Ok(replaced) => packet = replaced,
                 Err(not_sent) => {
-                    let leased = Leased { backend, pins, pinned };
+                    let leased = Leased { backend, pins, pinned, needs_own_values };
                     return Box::pin(self.after_not_sent(not_sent, leased, request, job, tries)).await;
                 }
             }
@@ -285,6 +364,10 @@ impl Session {
             return self.after_broken((backend, is_tied), broken, request, job, tries).await;
         }
         match outcome.held_back.take() {
+            Some(error) if error.code == READ_ONLY_TRANSACTION => {
+                Box::pin(self.refuse_second_run(backend, request, job, tries)).await?;
+                Ok(Attempt::Done)
+            }
             Some(error) if self.is_recorded() => {
                 let replayed = Box::pin(self.replay_refused((backend, error), request, job, tries)).await;
                 replayed.map(Attempt::if_again)
@@ -315,6 +398,7 @@ impl Session {
         job: &Job,
         tries: &mut Tries,
     ) -> Result<Attempt, End> {
+        let broken = Box::pin(self.if_not_stopped(broken, request)).await;
         let was_killed = matches!(broken, Broken::Backend { killed: Some(_), .. });
         let (fate, text) = match tries.fate(broken, job, request) {
             Ok(known) => known,
@@ -327,6 +411,10 @@ impl Session {
         tries.leave(&backend.login.server);
         let is_uncommitted = pinned && self.handle.is_in_transaction() && commits_nothing(job);
         let backend = match self.binding.record.is_some() {
+            true if was_killed => {
+                text.push_str(&self.no_replay_after_kill());
+                backend
+            }
             true => {
                 match Box::pin(self.replay_lost(fate, (backend, &mut text), request, job, tries)).await? {
                     Ok(again) => return Ok(Attempt::if_again(again)),
@@ -338,7 +426,10 @@ impl Session {
         let begins = !pinned && fate == Fate::Unknown && !was_killed && self.begins_only(job, request);
         let hostgroup = backend.login.server.row.hostgroup;
         let address = self.count_lost(backend, &text);
-        if !pinned && tries.after_loss(fate, job, request) || begins && tries.after_closed() {
+        if !pinned && !was_killed && tries.after_loss(fate, job, request) || begins && tries.after_closed() {
+            if fate == Fate::Unknown {
+                tries.may_have_run = Some(LostBefore { address, text });
+            }
             return Ok(Attempt::Again);
         }
         self.count_failed(request, job);
@@ -441,7 +532,7 @@ impl Session {
     async fn after_not_sent(
         &mut self,
         not_sent: NotSent,
-        Leased { backend, pins, pinned }: Leased,
+        Leased { backend, pins, pinned, .. }: Leased,
         request: &mut Request,
         job: &Job,
         tries: &mut Tries,
@@ -481,6 +572,10 @@ impl Session {
     ) -> Result<Option<Vec<u8>>, NotSent> {
         let (attributes, text) = request.argument().split_at_checked(job.attributes).unwrap_or_default();
         let answered = match job.statement.kind {
+            // The first of several statements finds its client's own conditions.
+            Kind::ShowWarnings | Kind::GetDiagnostics if job.statement.flags.intersects(Flags::MULTI) => {
+                Ok(self.with_answers(backend, job, text).await)
+            }
             Kind::ShowWarnings if !self.data.information.conditions.are_here() => {
                 match self.clear_or_answer(backend, text).await {
                     Ok(None) => return Ok(None),
@@ -497,7 +592,8 @@ impl Session {
         Ok(replaced.map(|text| framed_query(&[attributes, &text])))
     }
 
-    /// `SHOW WARNINGS` on a connection that has those of another client: answers it if the answer is known, or clears them.
+    /// `SHOW WARNINGS` on a connection that does not have the client's: answers it if the answer is known, or clears what our
+    /// own assignments may have left.
     async fn clear_or_answer(
         &mut self,
         backend: &Backend,
@@ -506,8 +602,12 @@ impl Session {
         if let Some(sent) = self.left_warnings(backend, text).await? {
             return Ok(Some(sent));
         }
-        let limit = self.snapshot().variables.connect_timeout_server;
-        backend.execute(CLEAR_CONDITIONS, limit).await?;
+        // Where its last statement has left nothing, there is nothing, and `FOUND_ROWS()` stays.
+        if self.data.information.last != Last::Here {
+            let limit = self.snapshot().variables.connect_timeout_server;
+            self.data.information.is_disturbed();
+            backend.execute(CLEAR_CONDITIONS, limit).await?;
+        }
         Ok(None)
     }
 
@@ -524,6 +624,13 @@ impl Session {
             let packets = match self.bring_statement(backend, request, job).await? {
                 Ready::AsIs => None,
                 Ready::Packets(packets) => Some(packets),
+                // MariaDB asks for the right to write when it prepares.
+                Ready::Refused(error)
+                    if job.hold_back.has(error.code) && error.code == READ_ONLY_TRANSACTION =>
+                {
+                    outcome.held_back = Some(error);
+                    return Ok(());
+                }
                 Ready::Refused(error) => {
                     outcome.error = Some(error.code);
                     return self.refuse(request, error).await.map_err(Broken::Session);
@@ -533,7 +640,7 @@ impl Session {
             let answering = self.answering(backend, request, job, statement, tries);
             self.relay(backend, request, answering, outcome).await?;
             let Some(error) = &outcome.held_back else { return Ok(()) };
-            if changes_role(error.code) {
+            if changes_role(error.code) || error.code == READ_ONLY_TRANSACTION {
                 return Ok(());
             }
             self.recover(backend, job, statement, error, tries).await?;
@@ -587,6 +694,6 @@ pub(super) fn framed_query(parts: &[&[u8]]) -> Vec<u8> {
 
 /// Whether a statement asks about earlier ones, or about its connection.
 fn asks(request: &Request, job: &Job) -> bool {
-    let asks = asks_about_last(&job.statement) || job.statement.flags.intersects(Flags::CONNECTION_ID);
+    let asks = job.statement.asks_about_last() || job.statement.flags.intersects(Flags::CONNECTION_ID);
     asks && job.command == Command::Query && request.whole
 }

@@ -18,6 +18,7 @@ use super::request::Request;
 use super::{End, Interrupt, PinReason, Session};
 use crate::backend::Backend;
 use crate::buffer::{SMALL, Side};
+use crate::capabilities::VISIBLE;
 use crate::pool::{Ask, Lease, LeaseError};
 use crate::rt::{Instant, select, timeout};
 use crate::stream::Stream;
@@ -36,7 +37,9 @@ impl Session {
             Err(end) => return Some(end),
         };
         let (server, client) = (backend.login.capabilities, self.client.capabilities);
-        if server.intersection(VISIBLE) != client.intersection(VISIBLE) {
+        let compresses = backend.stream.is_compressed();
+        if server.intersection(VISIBLE) != client.intersection(VISIBLE) || compresses != self.is_compressed()
+        {
             let address = backend.login.server.address();
             tracing::warn!(
                 id = self.handle.id,
@@ -64,7 +67,9 @@ impl Session {
             None => self.own_connection().await?,
         };
         let form = |capabilities: Capabilities| capabilities.contains(Capabilities::DEPRECATE_EOF);
-        if form(backend.login.capabilities) != form(self.client.capabilities) {
+        // A connection that was kept may be compressed, and its packets have the numbers of frames.
+        let numbers_differ = backend.stream.is_compressed() && !self.is_compressed();
+        if form(backend.login.capabilities) != form(self.client.capabilities) || numbers_differ {
             let address = backend.login.server.address();
             let text = format!(
                 "{address} cannot send a binary log, because it does not support this client's form of the protocol"
@@ -308,18 +313,3 @@ fn after(moved: io::Result<()>, end: End) -> End {
 
 /// The packet with which a client disconnects; it has no answer.
 const COM_QUIT: &[u8] = &[1, 0, 0, 0, 1];
-
-/// Capabilities that change the format of an answer or a command.
-const VISIBLE: Capabilities = Capabilities(
-    Capabilities::DEPRECATE_EOF.0
-        | Capabilities::SESSION_TRACK.0
-        | Capabilities::QUERY_ATTRIBUTES.0
-        | Capabilities::TRANSACTIONS.0
-        | Capabilities::FOUND_ROWS.0
-        | Capabilities::MULTI_STATEMENTS.0
-        | Capabilities::MULTI_RESULTS.0
-        | Capabilities::PS_MULTI_RESULTS.0
-        | Capabilities::OPTIONAL_RESULTSET_METADATA.0
-        | Capabilities::MARIADB_STMT_BULK_OPERATIONS.0
-        | Capabilities::MARIADB_EXTENDED_METADATA.0,
-);

@@ -1,5 +1,6 @@
 //! Faults for tests: a panic, an abort, or a thread that hangs, while a statement holds a backend connection. Only in debug
-//! builds, and only if `NARROWS_INJECT_PANIC` is set when Narrows starts.
+//! builds, and only if `NARROWS_INJECT_PANIC` is set when Narrows starts. And a session that misses an effect of its statements:
+//! `NARROWS_INJECT_FORGET` names a variable, or is `schema`.
 
 /// When the fault happens.
 #[derive(Debug, Clone, Copy)]
@@ -34,3 +35,17 @@ pub(super) fn inject(moment: Moment, text: &[u8]) {
 /// Does nothing in a release build.
 #[cfg(not(debug_assertions))]
 pub(super) fn inject(_: Moment, _: &[u8]) {}
+
+/// Removes the changes of a session that the fault is to hide.
+#[cfg(debug_assertions)]
+pub(super) fn forget(changes: &mut Vec<super::effects::Change<'_>>) {
+    use std::sync::OnceLock;
+    static FORGOTTEN: OnceLock<Option<String>> = OnceLock::new();
+    if let Some(name) = FORGOTTEN.get_or_init(|| std::env::var("NARROWS_INJECT_FORGET").ok()) {
+        changes.retain(|change| !change.is_about(name));
+    }
+}
+
+/// Does nothing in a release build.
+#[cfg(not(debug_assertions))]
+pub(super) fn forget(_: &mut Vec<super::effects::Change<'_>>) {}

@@ -187,7 +187,7 @@ impl Session {
             "found_rows": self.data.information.known_here().found_rows,
             "no_multiplex": opaque.into_iter().any(has),
             "no_multiplex_HG": false,
-            "compression": pinned.backend.login.capabilities.contains(Capabilities::COMPRESS),
+            "compression": pinned.backend.stream.is_compressed(),
             "prepared_statement": has(PinReason::HELD_STATEMENT) || has(PinReason::TEXT_STATEMENT),
             "has_warnings": conditions.are_here() && conditions.warnings > 0,
         })

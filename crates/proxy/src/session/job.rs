@@ -65,7 +65,16 @@ impl Job {
     /// The properties of its answer, unless it is about a prepared statement.
     pub(super) fn answering(&self) -> Answering {
         let Job { expect, statement: of, hold_back, apart, .. } = *self;
-        Answering { expect, of, statement: 0, hold_back, apart, file: may_load_a_file(&of), throttle: 0 }
+        Answering {
+            expect,
+            of,
+            statement: 0,
+            hold_back,
+            apart,
+            columns_told: 0,
+            file: may_load_a_file(&of),
+            throttle: 0,
+        }
     }
 
     /// The text of its statement, as far as it is held.

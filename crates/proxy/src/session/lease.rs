@@ -2,21 +2,21 @@
 
 use std::sync::Arc;
 
-use narrows_sql::{Flags, Kind};
+use narrows_sql::{Flags, Kind, Statement};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno, Status};
 
 use super::effects::Pins;
 use super::errors::killed;
-use super::information::{CLEAR_CONDITIONS, Last};
+use super::information::needs_own_values;
 use super::job::Job;
 use super::lost::{Fate, lost};
 use super::outcome::GOING_AWAY;
 use super::request::Request;
 use super::{End, Interrupt, Pinned, Session};
-use crate::backend::{Backend, BackendError, InsertIdBefore, ServerError};
+use crate::backend::{Backend, BackendError, CLEAR_CONDITIONS, ServerError, WantedReports};
 use crate::figures::Doing;
-use crate::hostgroup::{LagFilter, Server, ServerFigures};
+use crate::hostgroup::{LagFilter, Outdated, Server, ServerFigures};
 use crate::pin_reason::PinReason;
 use crate::pool::{Ask, Later, Lease, LeaseError};
 use crate::rows::HostgroupId;
@@ -30,6 +30,8 @@ pub(super) enum NoLease {
     Refused(Errno, String),
     /// There was a connection, but it was lost before the command was sent.
     Lost { server: Arc<Server>, text: String },
+    /// The one that was found is of no use, and closed; there may be others.
+    Unfit { server: Arc<Server>, text: String },
 }
 
 /// A connection for one command.
@@ -38,6 +40,8 @@ pub(super) struct Leased {
     pub(super) pins: Pins,
     /// Whether this client already had it.
     pub(super) pinned: bool,
+    /// The statement may ask about earlier ones without its text showing that: the connection must have what it would find.
+    pub(super) needs_own_values: bool,
 }
 
 impl Session {
@@ -62,52 +66,97 @@ impl Session {
         }
         if let Some(pinned) = self.binding.pinned.take() {
             if pinned.backend.is_alive() {
-                let Pinned { backend, pins, .. } = pinned;
+                let Pinned { mut backend, pins, .. } = pinned;
+                if let Some(trace) = &mut backend.login.trace {
+                    self.trace(trace, request, job);
+                }
                 self.mark_lease(&backend, false);
-                let leased = Leased { backend, pins, pinned: true };
+                let leased = Leased { backend, pins, pinned: true, needs_own_values: false };
                 return self.bring_into_state(leased, request, job, snapshot).await;
             }
             let lost = NoLease::lost(&pinned.backend, "the server closed the connection");
             return Ok(Err(lost));
         }
-        let wanted = self.data.information.wanted(&job.statement);
-        let state = self.state_for(job);
-        let ask = Ask {
-            want: &self.want,
-            state: &state,
-            untouched: wanted.map(|place| place.last_use).filter(|_| !job.options.new_connection),
-            statement: job.prepared.as_ref().map(|statement| statement.identity(job.expect)),
-            instead_of,
-            prefers: job.sees.as_ref().map(|sees| &sees.gtids),
-            lag: job.options.lag.map(LagFilter::from),
-            new: job.options.new_connection,
-            bytes: request.bytes(),
-            now: self.handle.since(),
-        };
-        let (mut backend, has_waited) = match self.worker.pool.lease_at_once(snapshot, job.hostgroup, &ask) {
-            Ok(backend) => (backend, false),
-            Err(later) => match Box::pin(self.wait_for_lease(snapshot, request, job, (ask, later))).await? {
-                Ok(backend) => (backend, true),
-                Err(no_lease) => return Ok(Err(no_lease)),
-            },
-        };
-        self.handle.has_backend(backend.card());
-        self.mark_lease(&backend, has_waited);
-        self.note_first_status(&backend);
-        if self.must_forget_values(&backend, job) {
-            let forgotten = select! {
-                biased;
-                forgotten = Box::pin(self.forget_values(&mut backend)) => forgotten,
-                reason = self.client.interrupted() => return self.no_lease(reason).map(Err),
-                () = request.client_gone(&self.client.stream) => return Err(End::Gone),
+        let mut closed = 0;
+        loop {
+            let wanted = self.data.information.wanted(&job.statement, job.text(request));
+            let state = self.state_for(job);
+            let ask = Ask {
+                want: &self.want,
+                state: &state,
+                untouched: wanted.map(|place| place.last_use).filter(|_| !job.options.new_connection),
+                statement: job.prepared.as_ref().map(|statement| statement.identity(job.expect)),
+                instead_of,
+                prefers: job.sees.as_ref().map(|sees| &sees.gtids),
+                lag: job.options.lag.map(LagFilter::from),
+                new: job.options.new_connection,
+                bytes: request.bytes(),
+                now: self.handle.since(),
             };
-            if let Err(error) = forgotten {
-                return Ok(Err(NoLease::lost(&backend, error)));
+            let (mut backend, has_waited) =
+                match self.worker.pool.lease_at_once(snapshot, job.hostgroup, &ask) {
+                    Ok(backend) => (backend, false),
+                    Err(later) => {
+                        let waiting = self.wait_for_lease(snapshot, request, job, (ask, later));
+                        match Box::pin(waiting).await? {
+                            Ok(backend) => (backend, true),
+                            Err(no_lease) => return Ok(Err(no_lease)),
+                        }
+                    }
+                };
+            self.handle.has_backend(backend.card());
+            self.mark_lease(&backend, has_waited);
+            self.note_first_status(&backend);
+            let is_outdated = backend.login.outdated() != Outdated::No;
+            if is_outdated || self.must_forget_values(&backend, job) {
+                let renewed = select! {
+                    biased;
+                    renewed = Box::pin(self.renew(&mut backend)) => renewed,
+                    reason = self.client.interrupted() => return self.no_lease(reason).map(Err),
+                    () = request.client_gone(&self.client.stream) => return Err(End::Gone),
+                };
+                match renewed {
+                    Ok(()) => {}
+                    // There are others, and a new one is up to date.
+                    Err(NoLease::Unfit { .. }) if closed < MOST_CLOSED => {
+                        closed += 1;
+                        continue;
+                    }
+                    Err(no_lease) => return Ok(Err(no_lease)),
+                }
+            }
+            self.meet(&mut backend);
+            let leased = Leased { backend, pins: Pins::default(), pinned: false, needs_own_values: false };
+            let mut leased = self.bring_into_state(leased, request, job, snapshot).await?;
+            if !snapshot.variables.verify_sessions.is_none()
+                && let Ok(found) = leased
+            {
+                leased = Box::pin(self.verified(snapshot, found, request, job)).await?;
+            }
+            match leased {
+                // There are others, and a new one is nobody's.
+                Err(NoLease::Unfit { .. }) if closed < MOST_CLOSED => closed += 1,
+                leased => return Ok(leased),
             }
         }
-        self.meet(&mut backend);
-        let leased = Leased { backend, pins: Pins::default(), pinned: false };
-        self.bring_into_state(leased, request, job, snapshot).await
+    }
+
+    /// Resets a connection of the pool that has something which it must not have: values of others, or what its server would not
+    /// give to a new one any more.
+    async fn renew(&self, backend: &mut Backend) -> Result<(), NoLease> {
+        let limit = self.snapshot().variables.connect_timeout_server;
+        let needs_login = match backend.login.outdated() {
+            Outdated::No => false,
+            Outdated::Session => backend.login.is_spoiled_by_reset(),
+            Outdated::Login => true,
+        };
+        if needs_login {
+            return Err(match backend.collect_diagnostics(limit).await {
+                Ok(()) => NoLease::unfit(backend, "what the server gives to a login has changed"),
+                Err(error) => NoLease::lost(backend, error),
+            });
+        }
+        self.forget_values(backend).await.map_err(|error| NoLease::lost(backend, error))
     }
 
     /// Waits for a connection that cannot be had at once.
@@ -178,18 +227,19 @@ impl Session {
         if !leased.pinned {
             leased.backend.login.wants_gtids = self.follows_writes(snapshot);
         }
+        leased.backend.login.wants_reports = wanted_reports(&job.statement, &leased.pins);
         // Once anything ties the client to the connection, user variables of other clients can no longer be removed.
         let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE)
             || !job.whole
-            // A routine may read and write any of the client's user variables.
-            || runs_others(job)
+            || (self.data.state.has_user_variables() || self.client.patience.is_short)
+                && may_use_variables(job)
             || !leased.pinned && leased.backend.login.state.has_user_variables()
             || self.client.patience.is_short && reads_timeouts(job);
-        // This may make the connection's insert id known, so it comes first.
         leased.backend.drop_unwanted_diagnostics();
-        let insert_id = match self.uses_insert_id(&leased, job) {
+        leased.needs_own_values = needs_own_values(job, job.text(request), leased.backend.login.family);
+        let insert_id = match leased.needs_own_values || self.uses_insert_id(&leased, job) {
             false => None,
-            true => match Box::pin(self.insert_id_for(&mut leased, job, snapshot)).await {
+            true => match Box::pin(self.insert_id_for(&mut leased, snapshot)).await {
                 Ok(insert_id) => insert_id,
                 Err(error) => return Ok(Err(NoLease::lost(&leased.backend, error))),
             },
@@ -197,13 +247,16 @@ impl Session {
         let state = self.state_for(job);
         if insert_id.is_none() && leased.backend.is_aligned(&state, reads_variables) {
             self.share_state(&leased.backend, &state);
-            return Ok(Ok(leased));
+        } else {
+            self.mark(|phases| &mut phases.align_began);
+            let align = self.align(&mut leased, request, job, (snapshot, &state, reads_variables, insert_id));
+            let aligned = Box::pin(align).await?;
+            self.mark(|phases| &mut phases.aligned);
+            if let Err(no_lease) = aligned {
+                return Ok(Err(no_lease));
+            }
         }
-        self.mark(|phases| &mut phases.align_began);
-        let align = self.align(&mut leased, request, job, (snapshot, &state, reads_variables, insert_id));
-        let aligned = Box::pin(align).await?;
-        self.mark(|phases| &mut phases.aligned);
-        Ok(aligned.map(|()| leased))
+        Ok(Ok(leased))
     }
 
     async fn align(
@@ -239,13 +292,14 @@ impl Session {
             Err(BackendError::Server(error)) if !GOING_AWAY.contains(&error.code) => {
                 Err(NoLease::refused(error))
             }
+            Err(error @ BackendError::NoReset) => Err(NoLease::unfit(&leased.backend, error)),
             Err(error) => Err(NoLease::lost(&leased.backend, error)),
         })
     }
 
     /// Before something of our own is sent on the client's connection: that clears its diagnostics about the previous statement.
     pub(super) async fn clear_the_way(&mut self, backend: &mut Backend) -> Result<(), NoLease> {
-        self.data.information.last = Last::Nobody;
+        self.data.information.is_disturbed();
         if self.data.information.known_here().is_empty() {
             return Ok(());
         }
@@ -256,7 +310,6 @@ impl Session {
     /// Whether `LAST_INSERT_ID()` may have to be set on the connection before the command.
     fn uses_insert_id(&self, leased: &Leased, job: &Job) -> bool {
         job.statement.flags.intersects(Flags::LAST_INSERT_ID)
-            || leased.backend.login.insert_id_before == InsertIdBefore::Unknown
             || leased.pinned && self.data.state.null_is_insert_id()
     }
 
@@ -265,21 +318,18 @@ impl Session {
     async fn insert_id_for(
         &mut self,
         leased: &mut Leased,
-        job: &Job,
         snapshot: &Snapshot,
     ) -> Result<Option<u64>, BackendError> {
         let asks_by_null = leased.pinned && self.data.state.null_is_insert_id();
-        if !asks_by_null && !job.statement.flags.intersects(Flags::LAST_INSERT_ID) {
-            return Ok(self.foreign_insert_id(&job.statement));
-        }
         self.check_insert_id(&mut leased.backend).await?;
         // The session that has the value may itself be waiting for diagnostics of this connection.
         if self.data.information.insert_id.is_awaited() {
             let limit = snapshot.variables.connect_timeout_server;
             leased.backend.collect_diagnostics(limit).await?;
         }
-        let insert_id = self.insert_id_elsewhere().await;
-        if asks_by_null {
+        // A connection that does not have it has 0.
+        let insert_id = self.insert_id_elsewhere().await.filter(|id| *id != 0 || asks_by_null);
+        if asks_by_null || insert_id.is_some() {
             self.data.information.insert_id.may_be_here();
         }
         Ok(insert_id)
@@ -329,14 +379,38 @@ impl NoLease {
         NoLease::Lost { server, text: backend.broken_by(error) }
     }
 
+    pub(super) fn unfit(backend: &Backend, why: impl std::fmt::Display) -> NoLease {
+        NoLease::Unfit { server: Arc::clone(&backend.login.server), text: why.to_string() }
+    }
+
     /// The error for the client.
     pub(super) fn into_reply(self) -> (Errno, String) {
         match self {
             NoLease::Refused(errno, text) => (errno, text),
-            NoLease::Lost { server, text } => {
+            NoLease::Lost { server, text } | NoLease::Unfit { server, text } => {
                 (Errno::SERVER_LOST, lost(&server.address(), None, &text, Fate::NotRun))
             }
         }
+    }
+}
+
+/// Connections of the pool in a row that a statement may find in a state other than the one known.
+const MOST_CLOSED: usize = 64;
+
+/// What the server must report of a statement.
+fn wanted_reports(statement: &Statement, pins: &Pins) -> WantedReports {
+    const RARE: Flags = Flags::REPORT_VARIABLE.union(Flags::NEXT_TRANSACTION);
+    let is_awaited = pins.reasons().intersects(PinReason::NEXT_TRANSACTION);
+    if !statement.flags.intersects(RARE) && !is_awaited {
+        return WantedReports::Narrows;
+    }
+    let sets = matches!(statement.kind, Kind::Set | Kind::SetTransaction)
+        || statement.flags.intersects(Flags::MULTI);
+    let transactions = is_awaited || sets && statement.flags.intersects(Flags::NEXT_TRANSACTION);
+    match statement.flags.intersects(Flags::REPORT_VARIABLE) {
+        true => WantedReports::Client { transactions },
+        false if transactions => WantedReports::Transactions,
+        false => WantedReports::Narrows,
     }
 }
 
@@ -346,9 +420,9 @@ fn reads_timeouts(job: &Job) -> bool {
         || matches!(job.statement.kind, Kind::Show | Kind::Set | Kind::SetStatement)
 }
 
-/// Whether a statement runs other statements, which may use any user variable: a routine, or a prepared one.
-fn runs_others(job: &Job) -> bool {
-    let runs = matches!(job.command, Command::Query | Command::StmtExecute | Command::StmtBulkExecute);
-    runs && (job.statement.flags.intersects(Flags::FUNCTION_CALL_UNKNOWN)
-        || matches!(job.statement.kind, Kind::Call | Kind::Execute | Kind::Other))
+/// Whether a command may use user variables that its text does not name: a routine, a prepared statement, a trigger, or a
+/// function that a view calls.
+fn may_use_variables(job: &Job) -> bool {
+    matches!(job.command, Command::Query | Command::StmtExecute | Command::StmtBulkExecute)
+        && job.statement.may_run_programs()
 }

@@ -3,15 +3,20 @@
 //!
 //! A statement that cannot have run may run again. So may a read outside of transactions, if the client has received nothing
 //! of its answer, a `SET` of the session to given values, whose effect is lost with the connection, and a statement that begins a
-//! transaction and ends none. No other statement is run twice, and none that was killed.
+//! transaction and ends none. No other statement is run twice, and none that was killed, or whose client has gone.
+//!
+//! What a view does cannot be seen in a statement: a function that it calls may write. So a read that may have run is sent again
+//! only to a session that is read only. There a server refuses whatever may change a table, before it does anything, and the
+//! client learns that its server was lost.
 
 use std::sync::Arc;
 
 use narrows_sql::set::{Assignment, Scope, Value};
 use narrows_sql::{Flags, Kind, Statement};
 use narrows_wire::response::Expect;
-use narrows_wire::{Command, Errno};
+use narrows_wire::{Command, Errno, Status};
 
+use super::connection::{Stop, stop};
 use super::job::Job;
 use super::outcome::{Broken, GOING_AWAY, HoldBack};
 use super::request::Request;
@@ -21,7 +26,7 @@ use crate::hostgroup::{Server, ServerFigures};
 use crate::hot_restart::Run;
 use crate::pool::{Exit, Lease};
 use crate::rows::{Bond, NO_CLUSTER};
-use crate::rt::Instant;
+use crate::rt::{Instant, select};
 use crate::snapshot::Snapshot;
 
 /// How many more attempts a statement has.
@@ -36,6 +41,17 @@ pub(super) struct Tries {
     pub(super) begins_again: Option<Box<[u8]>>,
     /// The server that was lost last. Its other connections may be lost too, although that is not known yet.
     left: Option<Arc<ServerFigures>>,
+    /// Whether a transaction ends with the statement.
+    commits_by_itself: bool,
+    /// How the statement was lost after a server may have run it.
+    pub(super) may_have_run: Option<LostBefore>,
+}
+
+/// A server that may have run a statement, and how it was lost.
+#[derive(Debug, Clone)]
+pub(super) struct LostBefore {
+    pub(super) address: String,
+    pub(super) text: String,
 }
 
 /// What is known about a statement whose server was lost.
@@ -61,10 +77,25 @@ pub(super) enum Abandoned {
     Cut { started: bool, timed_out: bool },
 }
 
+impl LostBefore {
+    /// With the process that served the session before.
+    pub(super) fn with_process() -> LostBefore {
+        LostBefore { address: "Narrows".to_owned(), text: "its worker process has died".to_owned() }
+    }
+}
+
 impl Tries {
-    pub(super) fn new(job: &Job, snapshot: &Snapshot) -> Tries {
-        let retries = job.options.retries.unwrap_or(snapshot.variables.query_retries_on_failure);
-        Tries { retries, found_closed: 0, refused_since: None, begins_again: None, left: None }
+    /// Those of a statement of a session with this status.
+    pub(super) fn new(job: &Job, snapshot: &Snapshot, status: Status) -> Tries {
+        Tries {
+            retries: job.options.retries.unwrap_or(snapshot.variables.query_retries_on_failure),
+            found_closed: 0,
+            refused_since: None,
+            begins_again: None,
+            left: None,
+            commits_by_itself: job.apart || status.contains(Status::AUTOCOMMIT),
+            may_have_run: None,
+        }
     }
 
     /// A server was lost, or is shutting down: any other is tried first.
@@ -106,6 +137,19 @@ impl Tries {
         }
     }
 
+    /// Whether the statement must not change a table: it may have run before, and only reads as far as can be seen. Where it
+    /// begins the client's transaction, which is run again as a whole, that cannot be read only.
+    pub(super) fn must_only_read(&self, job: &Job, request: &Request) -> bool {
+        self.may_have_run.is_some() && self.commits_by_itself && may_call_views(job, job.text(request))
+    }
+
+    /// The error for the client if it does not run again.
+    pub(super) fn lost_before(&self) -> String {
+        let before = self.may_have_run.as_ref();
+        let (address, text) = before.map_or(("", ""), |before| (&before.address, &before.text));
+        lost(address, None, text, Fate::Unknown)
+    }
+
     /// Whether the client is in a transaction that its first statement has to begin on another connection.
     pub(super) fn is_in_transaction(&self) -> bool {
         self.begins_again.is_some()
@@ -126,12 +170,23 @@ impl Tries {
     pub(super) fn after_loss(&mut self, fate: Fate, job: &Job, request: &Request) -> bool {
         match fate {
             Fate::NotRun => self.after_closed(),
-            Fate::Unknown if request.whole && self.retries > 0 && is_repeatable(job, request) => {
+            Fate::Unknown if self.may_be_sent_again(job, request) => {
                 self.retries -= 1;
                 true
             }
             _ => false,
         }
+    }
+
+    /// Whether a statement that a server may have received may be sent to another one.
+    fn may_be_sent_again(&self, job: &Job, request: &Request) -> bool {
+        let text = job.text(request);
+        // The session would be read only for all of the client's transaction, or show that it is.
+        let may_be_read_only = || self.commits_by_itself && !shows_access_mode(&job.statement, text);
+        request.whole
+            && self.retries > 0
+            && is_repeatable(job, request)
+            && (!may_call_views(job, text) || may_be_read_only())
     }
 
     /// The errors after which the statement runs on another server.
@@ -156,11 +211,11 @@ impl Tries {
             && only_reads(job)
             && self.refused_since.is_none_or(may_wait);
         HoldBack {
+            changes_tables: self.must_only_read(job, request),
             read_only: job.options.writer.is_some() && !pinned || waits,
             going_away: is_free
                 && !self.is_in_transaction()
-                && self.retries > 0
-                && (is_repeatable(job, request) || only_begins(job, request)),
+                && (self.may_be_sent_again(job, request) || self.retries > 0 && only_begins(job, request)),
             no_cluster: waits && is_of_cluster(snapshot, job) || reads_later,
             ..HoldBack::default()
         }
@@ -171,7 +226,8 @@ impl Session {
     /// Records for the next process that a command is about to be sent to a server.
     pub(super) fn note_run(&self, job: &Job, request: &Request) {
         let Some(tracked) = self.client.stream.tracked() else { return };
-        let may_again = Tries::new(job, &self.snapshot()).retries > 0 && only_reads(job);
+        let tries = Tries::new(job, &self.snapshot(), self.data.status);
+        let may_again = only_reads(job) && tries.may_be_sent_again(job, request);
         tracked.runs(
             request.ahead(),
             match job.command {
@@ -181,6 +237,38 @@ impl Session {
                 _ => Run::Tied,
             },
         );
+    }
+
+    /// Whether a statement that is about to run again must not, because it was killed meanwhile, its time is over, or its client
+    /// has gone: each of these may have come when nobody waited for it.
+    pub(super) async fn is_stopped(&self, request: &mut Request) -> Option<Abandoned> {
+        select! {
+            biased;
+            reason = self.client.interrupted() => Some(match stop(reason) {
+                Stop::Killed { timed_out } => Abandoned::Cut { started: false, timed_out },
+                Stop::End(end) => Abandoned::Session(end),
+                Stop::Stalled { .. } | Stop::Closed { .. } => return None,
+            }),
+            () = request.client_gone(&self.client.stream) => Some(Abandoned::Session(End::Gone)),
+            () = std::future::ready(()) => None,
+        }
+    }
+
+    /// A server was lost: the same, and whether the statement was killed or its client has gone before that was noticed.
+    pub(super) async fn if_not_stopped(&self, broken: Broken, request: &mut Request) -> Broken {
+        let was_sent = match &broken {
+            Broken::Backend { started: false, killed: None, .. } => true,
+            Broken::Unsent { .. } | Broken::Stalled { .. } => false,
+            _ => return broken,
+        };
+        match (self.is_stopped(request).await, broken) {
+            (Some(Abandoned::Session(end)), _) => Broken::Session(end),
+            (Some(Abandoned::Cut { timed_out, .. }), Broken::Backend { started, text, .. }) if was_sent => {
+                Broken::Backend { started, killed: Some(timed_out), text }
+            }
+            (Some(Abandoned::Cut { started, timed_out }), _) => Broken::Cut { started, timed_out },
+            (_, broken) => broken,
+        }
     }
 
     /// Refuses a statement that asks for what was lost with the former process, and ends the session: the client must not
@@ -226,7 +314,10 @@ impl Session {
         if GOING_AWAY.contains(&error.code) && !waits {
             tries.retries = tries.retries.saturating_sub(1);
             tries.leave(&backend.login.server);
-            self.count_lost(backend, &error.message);
+            // It may have been interrupted halfway.
+            let text = error.message.clone();
+            let address = self.count_lost(backend, &text);
+            tries.may_have_run = Some(LostBefore { address, text });
         } else if let Some(writer) = job.options.writer.take() {
             // The server does not consider it a read.
             self.give_back(backend, Exit::Return);
@@ -277,6 +368,19 @@ pub(super) fn lost(address: &str, since: Option<Instant>, text: &str, fate: Fate
     format!("Lost connection to MySQL server during query ({address}{after}: {text}). {fate}")
 }
 
+/// Whether a read may name a view, which may call a function that writes.
+fn may_call_views(job: &Job, text: &[u8]) -> bool {
+    let runs = matches!(job.command, Command::Query | Command::StmtExecute);
+    let selects = || job.statement.kind != Kind::Show || narrows_sql::names_any(text, &["select", "table"]);
+    runs && only_reads(job) && selects()
+}
+
+/// Whether a statement may show that its session is read only.
+fn shows_access_mode(statement: &Statement, text: &[u8]) -> bool {
+    let shows = statement.kind == Kind::Show || statement.flags.intersects(Flags::SYSTEM_VARIABLE);
+    shows && narrows_sql::names_any(text, &["transaction_read_only", "tx_read_only"])
+}
+
 /// Whether running a statement twice, on two connections, has the same effect as running it once.
 fn is_repeatable(job: &Job, request: &Request) -> bool {
     only_reads(job)
@@ -293,9 +397,9 @@ pub(super) fn only_begins(job: &Job, request: &Request) -> bool {
 /// Whether it is a `SET` that changes only its session, to values that do not depend on the server.
 pub(super) fn sets_only_the_session(statement: &Statement, text: &[u8]) -> bool {
     let is_own = |assignment: &Assignment| match assignment {
-        Assignment::System { scope: Scope::Session, value, .. } | Assignment::User { value, .. } => {
-            !matches!(value, Value::Expression(_))
-        }
+        Assignment::System { scope: Scope::Session, value, .. }
+        | Assignment::NextTransaction { value, .. }
+        | Assignment::User { value, .. } => !matches!(value, Value::Expression(_)),
         Assignment::Names { .. } | Assignment::CharacterSet(_) => true,
         _ => false,
     };
@@ -312,23 +416,18 @@ fn only_reads(job: &Job) -> bool {
         Command::Query | Command::StmtExecute if job.expect == Expect::Result => {}
         _ => return false,
     }
-    let reads = matches!(job.statement.kind, Kind::Select | Kind::Show | Kind::Do);
-    reads && !job.statement.flags.intersects(Flags::EFFECTS.union(Flags::FOR_UPDATE))
+    job.statement.changes_nothing()
 }
 
 /// Whether a statement outside of transactions has no effect but on tables and on `LAST_INSERT_ID()`.
 fn leaves_nothing_tied(job: &Job) -> bool {
-    let kinds = [Kind::Select, Kind::Show, Kind::Do, Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete];
-    kinds.contains(&job.statement.kind) && !job.statement.flags.intersects(Flags::EFFECTS)
+    job.statement.keeps_transaction() && !job.statement.flags.intersects(Flags::EFFECTS)
 }
 
 /// Whether a statement in a transaction leaves it open, whatever becomes of the statement: the server has not committed the
 /// transaction when the connection is lost.
 pub(super) fn commits_nothing(job: &Job) -> bool {
-    let kinds = [Kind::Select, Kind::Show, Kind::Do, Kind::Insert, Kind::Replace, Kind::Update, Kind::Delete];
-    let is_one = matches!(job.command, Command::Query | Command::StmtExecute)
-        && !job.statement.flags.intersects(Flags::MULTI);
-    is_one && kinds.contains(&job.statement.kind)
+    matches!(job.command, Command::Query | Command::StmtExecute) && job.statement.keeps_transaction()
 }
 
 /// Whether a statement waits for another server if the current one turns out to be read only: it is routed to servers for

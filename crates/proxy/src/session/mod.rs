@@ -35,6 +35,7 @@ mod sequences;
 mod settle;
 mod statements;
 mod upload;
+mod verification;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -129,6 +130,8 @@ struct Running {
     record: Option<Box<crate::query_log::Record>>,
     /// What the query cache will store of its result.
     recording: RefCell<Option<Box<Recording>>>,
+    /// The former process may have sent the command to a server already.
+    may_have_run: bool,
 }
 
 impl Session {
@@ -140,6 +143,7 @@ impl Session {
         worker.enter(&handle);
         let mut input = client.input;
         let login_time = client.restored.is_none().then_some(client.login_time);
+        let may_have_run = client.restored.as_ref().is_some_and(|restored| !restored.pending.is_empty());
         let Resumed { state, status, information, written } = match client.restored {
             Some(restored) => {
                 input.append(&restored.pending);
@@ -185,7 +189,7 @@ impl Session {
             client: connection,
             data,
             binding: Binding::default(),
-            run: Running { login_time, ..Running::default() },
+            run: Running { login_time, may_have_run, ..Running::default() },
             worker,
         })
     }
@@ -282,6 +286,7 @@ impl Session {
     fn begin_rest(&mut self) {
         self.rest();
         self.run.snapshot = None;
+        self.run.may_have_run &= self.handle.commands() == 0;
         self.note_rest();
     }
 

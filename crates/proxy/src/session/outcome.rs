@@ -42,6 +42,8 @@ pub(super) struct Outcome {
     pub(super) bytes: u64,
     /// The error that ended the answer.
     pub(super) error: Option<u16>,
+    /// Its SQLSTATE.
+    pub(super) sqlstate: Option<[u8; 5]>,
     /// The message of that error, if the statement has a record.
     pub(super) error_text: Vec<u8>,
     /// Session variables that were reported as changed, in order.
@@ -50,6 +52,14 @@ pub(super) struct Outcome {
     pub(super) gtids: Option<GtidSet>,
     /// The schema that was reported last.
     pub(super) schema: Option<Vec<u8>>,
+    /// Something of the session was reported as changed, whatever it is.
+    pub(super) state_changed: bool,
+    /// What was reported last of the open transaction, or the next one: the statements that would begin it.
+    pub(super) characteristics: Option<Vec<u8>>,
+    /// It may have changed something that is reported with a later answer.
+    pub(super) is_untold: bool,
+    /// An answer has told everything that was not reported before.
+    pub(super) tells_all: bool,
     /// The server's reply to the preparation of a statement.
     pub(super) prepared: Option<PrepareOk>,
     /// An error that was not sent to the client; see [`Answering::hold_back`].
@@ -58,6 +68,8 @@ pub(super) struct Outcome {
     pub(super) answer: Option<Box<Reading>>,
     /// A kill of the statement was sent; resolves when it has arrived.
     pub(super) kill: Option<oneshot::Receiver<()>>,
+    /// The statement was killed, or took too long: whatever it has answered, nothing may run it again.
+    pub(super) was_killed: bool,
 }
 
 /// The properties of the answer to one command.
@@ -73,6 +85,8 @@ pub(super) struct Answering {
     pub(super) hold_back: HoldBack,
     /// It runs outside of the client's transaction, with autocommit on, while the client has it off.
     pub(super) apart: bool,
+    /// The columns of a prepared statement, as its client knows them; 0: none, or it is no execution.
+    pub(super) columns_told: u16,
     /// Its server may ask for a file of the client.
     pub(super) file: bool,
     /// Bytes of answers per second for the client; 0: no limit.
@@ -101,6 +115,8 @@ pub(super) struct HoldBack {
     pub(super) stale: bool,
     /// The server has too many prepared statements: some are closed.
     pub(super) too_many_statements: bool,
+    /// The statement is sent again, and is not to change a table: it does not run.
+    pub(super) changes_tables: bool,
 }
 
 impl HoldBack {
@@ -111,6 +127,7 @@ impl HoldBack {
             || self.offline && code == OFFLINE
             || self.stale && STALE.contains(&code)
             || self.too_many_statements && code == TOO_MANY_STATEMENTS
+            || self.changes_tables && code == READ_ONLY_TRANSACTION
     }
 }
 
@@ -146,6 +163,9 @@ impl Broken {
 
 /// Errors of a server that is read only, by `--read-only` or a similar option, or as a whole.
 pub(super) const READ_ONLY: &[u16] = &[1290, 1836];
+
+/// The error of a statement that may change a table, in a transaction that is read only.
+pub(super) const READ_ONLY_TRANSACTION: u16 = 1792;
 
 /// Errors of a server that is shutting down, or has left its Galera cluster.
 pub(super) const GOING_AWAY: &[u16] = &[1053, NO_CLUSTER];

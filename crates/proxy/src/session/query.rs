@@ -14,6 +14,7 @@ use super::outcome::Yield;
 use super::request::Request;
 use super::{End, Session};
 use crate::mirror::{Copy, offer};
+use crate::pool::Exit;
 use crate::recent_texts::{ReadText, TextDigest};
 use crate::route::{Asking, Digest, Kills, Route, Ruled, Step, digest_options, is_logged, read_otherwise};
 use crate::rt::{Instant, nanoseconds};
@@ -321,12 +322,17 @@ impl Session {
             None => (None, None),
         };
         let own = self.want.account.row.default_hostgroup;
+        // What the copy leaves follows from its own text.
+        let exit = match &rewritten {
+            Some(text) => exit_of_copy(&narrows_sql::classify(text), text),
+            None => exit_of_copy(statement, text),
+        };
         let copy = Copy {
             want: self.want.clone(),
             state: Arc::clone(&self.data.state),
             hostgroup: chosen.or(output.mirror_hostgroup).unwrap_or(own),
             text: rewritten.unwrap_or_else(|| text.to_vec()),
-            exit: expected(statement, text).exit(),
+            exit,
         };
         offer(&self.worker.mirror, &snapshot.variables, copy);
     }
@@ -338,6 +344,15 @@ impl Session {
             Some(1) => self.binding.multiplexing_off = false,
             _ => {}
         }
+    }
+}
+
+/// What brings a connection back into a known state after a copy, whose answer nobody reads.
+fn exit_of_copy(statement: &Statement, text: &[u8]) -> Exit {
+    // A reset keeps the schema.
+    match statement.may_change_schema() || !statement.is_certain(text) {
+        true => Exit::Close,
+        false => expected(statement, text).exit(),
     }
 }
 

@@ -3,7 +3,8 @@
 //! Every wait for a server ends with a kill, a deadline, the shutdown of Narrows, or when the server reads nothing for too long.
 //!
 //! The two sides may differ in `CLIENT_DEPRECATE_EOF` and `CLIENT_SESSION_TRACK`. Then packets are inserted, omitted or
-//! rewritten, and sequence numbers shifted. Otherwise the bytes that were read are written unchanged.
+//! rewritten, and sequence numbers shifted. A server with compression numbers the packets inside its frames as it likes, so
+//! they are renumbered. Otherwise the bytes that were read are written unchanged.
 //!
 //! Nothing is read from the server until the client has received what was read before.
 
@@ -153,7 +154,10 @@ impl Session {
         let deprecate_eof = backend.login.capabilities.contains(Capabilities::DEPRECATE_EOF);
         let is_init_db = Command::from_code(request.code()) == Some(Command::InitDb);
         let mut tracker = Tracker::new(expect, deprecate_eof);
-        tracker.add_shift(request.shift());
+        match backend.stream.is_compressed() {
+            true => tracker = tracker.numbered_from(request.answer()),
+            false => tracker.add_shift(request.shift()),
+        }
         let mut relay = Relay {
             session: self,
             backend,
@@ -341,6 +345,9 @@ impl Relay<'_> {
             Interrupt::KillQuery | Interrupt::QueryTime if is_killed && self.session.limits_kills() => {}
             Interrupt::KillQuery | Interrupt::QueryTime => {
                 self.timed_out |= reason == Interrupt::QueryTime;
+                self.outcome.was_killed = true;
+                // Nor does the next process run it again.
+                self.session.note_tie();
                 self.outcome.kill = Some(self.session.kill_statement(self.backend));
             }
             reason => return Err(Broken::Session(End::Interrupted(reason))),
@@ -370,12 +377,11 @@ impl Relay<'_> {
     async fn lost(&mut self, text: String) -> Result<(), Broken> {
         if self.started && self.tracker.is_between_packets() {
             let mut out = Vec::with_capacity(128);
-            let mut sequence = self.tracker.sequence().wrapping_add(1);
             if self.eof_owed && self.answering.expect != Expect::Cursor {
                 self.put_owed_eof(self.session.data.status);
                 out.append(&mut self.out);
-                sequence = sequence.wrapping_add(1);
             }
+            let mut sequence = self.tracker.sequence().wrapping_add(1);
             let (address, text) = (self.backend.login.server.address(), self.backend.broken_by(&text));
             let message = format!(
                 "Lost connection to MySQL server during query ({address}: {text}). The answer is incomplete."

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_sql::{ChangedDefaults, Escapes, Flags, Kind, Statement};
 use narrows_wire::Command;
 
 use super::effects::{
-    Before, Change, Done, Effects, HeldStatement, PinReason, Pins, Reported, ServerReport, effects, escapes,
-    untold_variables,
+    Before, Change, Done, Effects, HeldStatement, PinReason, Pins, Reported, ServerReport, Untold, effects,
+    escapes, untold,
 };
 use super::fault::{self, Moment};
 use super::information::Last;
@@ -18,16 +18,16 @@ use super::request::Request;
 use super::sequences::note_drawn;
 use super::statements::ClientStatement;
 use super::{End, Pinned, Session};
-use crate::backend::{Backend, BackendError, InsertIdBefore};
+use crate::backend::{Backend, BackendError, Base, Coverage, InsertIdBefore};
 use crate::pool::{Exit, Lease};
 use crate::rt::Instant;
-use crate::state::SessionState;
+use crate::state::{HELD_FOR_CLIENTS, SessionState};
 
 impl Session {
     /// After the answer: applies the effects of the statement, and keeps the connection or gives it back.
     pub(super) async fn finish(
         &mut self,
-        (backend, pins): (Lease, Pins),
+        (mut backend, pins): (Lease, Pins),
         job: &Job,
         request: &Request,
         outcome: &mut Outcome,
@@ -53,20 +53,27 @@ impl Session {
         }
         // Before any other query is sent, which would clear them.
         let family = backend.login.family;
-        self.data.information.conditions.note(job.command, &job.statement, text, family, outcome);
-        let untold = untold_variables(
+        let on_connection = &mut backend.login.has_conditions;
+        let conditions = &mut self.data.information.conditions;
+        conditions.note(job.command, &job.statement, text, family, outcome, on_connection);
+        self.data.information.note_found_rows((job.command, &job.statement, text), family, outcome);
+        let untold = untold(
             &job.statement,
             text,
             self.escapes(),
             (outcome.error, Reported::These(&outcome.variables)),
+            match job.command {
+                Command::StmtPrepare => Coverage::All,
+                _ => backend.login.coverage(),
+            },
         );
         let keeps_no_errors = outcome.error.is_some() && self.data.state.keeps_no_errors();
-        let asks = !untold.is_empty() || keeps_no_errors;
+        let asks = untold.is_any() || keeps_no_errors;
         let is_disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
         // A preparation changes nothing of the statement before it.
         let prepared = job.command == Command::StmtPrepare && outcome.error.is_none();
         if is_disturbed {
-            self.data.information.last = Last::Nobody;
+            self.data.information.is_disturbed();
         } else if !prepared {
             self.data.information.last = Last::Here;
         }
@@ -82,7 +89,7 @@ impl Session {
         &mut self,
         (mut backend, pins): (Lease, Pins),
         (job, text): (&Job, &[u8]),
-        (untold, keeps_no_errors): (&[String], bool),
+        (untold, keeps_no_errors): (&Untold, bool),
         outcome: &mut Outcome,
     ) -> Result<(), End> {
         let limit = self.snapshot().variables.connect_timeout_server;
@@ -92,7 +99,13 @@ impl Session {
             if keeps_no_errors {
                 counted = backend.error_count(limit).await?;
             }
-            if untold.is_empty() { Ok(Vec::new()) } else { backend.variables(untold, limit).await }
+            if untold.schema {
+                outcome.schema = Some(backend.schema(limit).await?);
+            }
+            match untold.variables.is_empty() {
+                true => Ok(Vec::new()),
+                false => backend.variables(&untold.variables, limit).await,
+            }
         };
         match ask.await {
             Ok(values) => outcome.variables.extend(values),
@@ -113,23 +126,29 @@ impl Session {
         let before = Before {
             pins,
             state: &self.data.state,
+            own: backend.login.base.as_deref().map(Base::own),
             status: self.data.status,
             family: backend.login.family,
-            reports: backend.login.tracking.is_some(),
+            coverage: backend.login.coverage(),
             multiplexes: !self.binding.multiplexing_off && self.snapshot().multiplexes(hostgroup),
         };
-        let effects = effects(&done(job, text), &report(outcome), before);
+        let mut effects = effects(&done(job, text), &report(outcome), before);
+        fault::forget(&mut effects.changes);
         self.settle_statement(&mut backend, job, effects.prepared, outcome);
         self.apply(&mut backend, &effects);
-        self.audit_schema(job, outcome);
-        if job.statement.kind == Kind::Set {
-            self.doubt_reports(&mut backend);
+        backend.login.note_untold(outcome.is_untold, outcome.tells_all);
+        if outcome.variables.iter().any(|(name, _)| HELD_FOR_CLIENTS.contains(&name.as_str())) {
+            backend.login.doubt_coverage();
         }
-        self.data.information.note_results(
-            (job.command, &job.statement, text),
-            backend.login.family,
-            outcome,
-        );
+        self.audit_schema(job, outcome);
+        if may_change_defaults(&job.statement) {
+            if job.statement.kind == Kind::Set {
+                self.doubt_reports(&mut backend);
+            }
+            note_changed_defaults(&backend, text, outcome);
+        }
+        self.data.information.note_results((job.command, &job.statement, text), outcome);
+        backend.login.has_insert_id |= self.data.information.insert_id.is_here();
         note_drawn(&mut backend, &job.statement);
         let Effects { pins, begun, exit, .. } = effects;
         match exit {
@@ -262,6 +281,42 @@ fn one_releases(statement: &Statement, state: &SessionState) -> bool {
     statement.flags.intersects(Flags::RELEASE) || by_default()
 }
 
+/// Whether a statement may be one after which [`note_changed_defaults`] has something to note.
+fn may_change_defaults(statement: &Statement) -> bool {
+    let kinds = matches!(
+        statement.kind,
+        Kind::Set
+            | Kind::SetTransaction
+            | Kind::Create
+            | Kind::Alter
+            | Kind::Drop
+            | Kind::Rename
+            | Kind::Grant
+            | Kind::Flush
+            | Kind::Other
+    );
+    kinds || statement.flags.intersects(Flags::MULTI)
+}
+
+/// Notes that the server's connections have taken over what this statement has changed: global variables, the character set of a
+/// schema, accounts. What routines do is left to the monitor.
+fn note_changed_defaults(backend: &Backend, text: &[u8], outcome: &Outcome) {
+    let defaults = &backend.login.server.figures.defaults;
+    let mut parts = 0;
+    for (text, _) in narrows_sql::parts(text, Escapes::Backslash) {
+        parts += 1;
+        // The last of several has failed, perhaps; those before it have run.
+        if outcome.error.is_some() && parts == 1 && !narrows_sql::names_several(text) {
+            continue;
+        }
+        match narrows_sql::changed_defaults(text) {
+            Some(ChangedDefaults::Sessions) => defaults.variables_change(),
+            Some(ChangedDefaults::Logins) => defaults.accounts_change(),
+            None => {}
+        }
+    }
+}
+
 /// The properties of a command that its effects depend on.
 fn done<'a>(job: &'a Job, text: &'a [u8]) -> Done<'a> {
     let held = |statement: &'a Rc<ClientStatement>| HeldStatement {
@@ -290,6 +345,8 @@ fn report(outcome: &Outcome) -> ServerReport<'_> {
         warnings: outcome.warnings,
         reported: Reported::These(&outcome.variables),
         schema: outcome.schema.as_deref(),
+        state_changed: outcome.state_changed,
+        characteristics: outcome.characteristics.as_deref(),
         prepared: outcome.prepared.is_some(),
     }
 }

@@ -10,6 +10,7 @@ use super::request::Request;
 use super::{End, Session};
 use crate::backend::Backend;
 use crate::buffer::Buffer;
+use crate::capabilities::COMPRESSION;
 
 /// The outcome of sending a long command.
 #[derive(Debug, PartialEq, Eq)]
@@ -91,12 +92,17 @@ impl Session {
     ) -> Result<Upload, Stop> {
         let limit = self.snapshot().variables.max_allowed_packet;
         let mut total = 0;
+        let mut sequence = 0;
         // Bytes that did not fit into the previous packet.
         let mut owed = Vec::new();
         while request.continues() {
             let answer = request.answer();
             self.client.hold_or_stop(request.rest_mut(), HEADER_LENGTH, answer).await?;
-            let header = Header::decode(request.rest_mut().filled()).expect("four bytes are held");
+            let mut header = Header::decode(request.rest_mut().filled()).expect("four bytes are held");
+            if self.is_compressed() {
+                header.sequence = sequence;
+            }
+            sequence = sequence.wrapping_add(1);
             total += header.length as u64;
             request.count_packet(header);
             if total > limit {
@@ -127,11 +133,9 @@ impl Session {
         Ok(Upload::Sent)
     }
 
-    /// Whether the client's packets are in frames of the compressed protocol. Then only the frames' sequence numbers count:
-    /// libmariadb uses arbitrary ones for packets inside them, from the second on.
+    /// Whether the client's packets are in frames of the compressed protocol.
     pub(super) fn is_compressed(&self) -> bool {
-        self.client.capabilities.intersection(Capabilities::COMPRESS.union(Capabilities::ZSTD_COMPRESSION))
-            != Capabilities::NONE
+        self.client.capabilities.intersection(COMPRESSION) != Capabilities::NONE
     }
 
     /// Writes the beginning of a packet; returns whether the server has read it.

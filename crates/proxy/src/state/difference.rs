@@ -1,6 +1,8 @@
 //! What must be done to bring a session from one state to another.
 
-use super::names::{CHARSETS, SCHEMA_COLLATION, SETS_ANOTHER, UTF8MB4_COLLATION, WRONG_DEFAULTS, identifier};
+use super::names::{
+    CHARSETS, HELD_FOR_CLIENTS, SCHEMA_COLLATION, SETS_ANOTHER, UTF8MB4_COLLATION, WRONG_DEFAULTS, identifier,
+};
 use super::{SessionState, Variable, is_short_timeout};
 
 /// What must be sent to a backend connection so that it is in a client's state.
@@ -8,6 +10,8 @@ use super::{SessionState, Variable, is_short_timeout};
 pub struct Difference {
     /// `COM_INIT_DB` with this schema.
     pub schema: Option<Box<[u8]>>,
+    /// That is the schema which the session has: it may have been dropped, and then stays what it is.
+    pub schema_again: bool,
     /// `COM_RESET_CONNECTION` first: the session has user variables that the client does not have. Setting one to
     /// NULL keeps the type of the value before.
     pub reset: bool,
@@ -67,6 +71,7 @@ impl SessionState {
         if schema_changes || schema_goes_again {
             difference.schema_must_go = self.schema.is_none() && from.schema.is_some();
             difference.schema = self.schema.clone();
+            difference.schema_again = !schema_changes;
         }
         if self.multi_statements != from.multi_statements {
             difference.multi_statements = Some(self.multi_statements);
@@ -91,6 +96,8 @@ impl SessionState {
             |variable| &*variable.slot,
             |wanted, found| match (wanted, found) {
                 _ if !user_variables && (is_short_timeout(wanted) || is_short_timeout(found)) => {}
+                (Some(variable), _) | (None, Some(variable))
+                    if HELD_FOR_CLIENTS.contains(&&*variable.slot) => {}
                 (Some(wanted), _) if is_said(wanted) => {}
                 (None, Some(found)) if is_said(found) => {}
                 (None, Some(found)) if &*found.slot == SCHEMA_COLLATION && self.schema.is_none() => {

@@ -32,11 +32,28 @@ pub const SETS_ANOTHER: (&str, &str) = ("max_join_size", "sql_big_selects");
 /// Variables that MySQL (9.7) sets to OFF when they are set to DEFAULT, whatever the default.
 pub const WRONG_DEFAULTS: [&str; 2] = ["foreign_key_checks", "unique_checks"];
 
+/// Which variables a server reports.
+pub const TRACKED_VARIABLES: &str = "session_track_system_variables";
+
+/// Whether it reports the schema.
+pub const TRACKS_SCHEMA: &str = "session_track_schema";
+
+/// Whether it reports what is set for transactions, and what they do.
+pub const TRACKS_TRANSACTIONS: &str = "session_track_transaction_info";
+
+/// Whether it reports that something of the session has changed which has no report of its own, such as user variables and
+/// temporary tables that a trigger sets.
+pub const TRACKS_STATE: &str = "session_track_state_change";
+
+/// Variables whose values are the client's own, while a connection has those that Narrows needs (`backend/reports.rs`). They
+/// are no part of the difference between two states.
+pub const HELD_FOR_CLIENTS: [&str; 4] = [TRACKS_SCHEMA, TRACKED_VARIABLES, TRACKS_TRANSACTIONS, TRACKS_STATE];
+
 /// The slots that `SET NAMES` fills.
 pub const CHARSETS: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
 
 /// Variables that count when a statement runs, not when it is prepared. Of all others the worst is assumed.
-pub(super) const WITHOUT_MEANING: [&str; 17] = [
+pub(super) const WITHOUT_MEANING: [&str; 20] = [
     "autocommit",
     "character_set_results",
     "foreign_key_checks",
@@ -47,8 +64,11 @@ pub(super) const WITHOUT_MEANING: [&str; 17] = [
     "max_statement_time",
     "net_read_timeout",
     "net_write_timeout",
+    "session_track_gtids",
     "session_track_schema",
+    "session_track_state_change",
     "session_track_system_variables",
+    "session_track_transaction_info",
     "timestamp",
     "transaction_isolation",
     "transaction_read_only",

@@ -35,6 +35,10 @@ impl Layers {
         self.tls.is_some()
     }
 
+    pub(super) fn has_compression(&self) -> bool {
+        self.compression.is_some()
+    }
+
     pub(super) fn tls_info(&self) -> Option<TlsInfo> {
         self.tls.as_ref().map(Tls::info)
     }

@@ -127,6 +127,14 @@ impl Stream {
         }
     }
 
+    /// Whether packets are in frames of the compressed protocol.
+    pub fn is_compressed(&self) -> bool {
+        match self {
+            Stream::Plain(_) | Stream::Tracked(_) => false,
+            Stream::Layered(layered) => layered.layers.borrow().has_compression(),
+        }
+    }
+
     /// Whether the peer is on this machine: a Unix socket, or a loopback address.
     pub fn is_local(&self) -> bool {
         self.socket().is_local()

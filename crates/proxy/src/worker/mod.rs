@@ -10,7 +10,7 @@ mod running;
 mod sessions;
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +59,8 @@ pub struct Worker {
     pub counters: RefCell<Counters>,
     /// Hints in comments that were ignored.
     pub(crate) ignored_hints: Seldom,
+    /// When it was last logged that a session was not as it was believed to be, by what differed.
+    pub(crate) mismatches: RefCell<BTreeMap<String, Seldom>>,
     /// Receives logged statements.
     pub query_log: RefCell<Option<RecordQueue>>,
     /// Chooses statements for the query log and for traces.
@@ -114,6 +116,7 @@ impl Worker {
             peers,
             buffers: BufferPool::default(),
             ignored_hints: Seldom::default(),
+            mismatches: RefCell::default(),
             known_schemas: KnownSchemas::default(),
             prepared: Registry::default(),
             counters: RefCell::default(),

@@ -109,6 +109,9 @@ impl<'a> Scan<'a> {
             // `@@session . identity` may be written with blanks.
             self.flags |= variable_flags(token.text);
         }
+        if token.text.len() >= SHORTEST_OF_REPORTS {
+            self.flags |= report_flags(token.text);
+        }
         let before = match self.previous {
             Previous::Dot => {
                 self.flags |= member_flags(token.text);
@@ -160,6 +163,7 @@ impl<'a> Scan<'a> {
 
     fn quoted_name(&mut self, token: Token<'a>) -> Previous<'a> {
         let name = body_of(token.text);
+        self.flags |= report_flags(name);
         if matches!(self.previous, Previous::Word(_, Keyword::Prepare)) {
             return Previous::Word(name, Keyword::Prepared);
         }
@@ -184,6 +188,7 @@ impl<'a> Scan<'a> {
             self.flags |= last_value_flags(token.text);
         }
         let name = token.text.starts_with(b"\"").then(|| body_of(token.text));
+        self.flags |= name.map_or(Flags::NONE, report_flags);
         if matches!(self.previous, Previous::Dot) {
             self.flags |= name.map_or(Flags::NONE, member_flags);
         }
@@ -207,7 +212,7 @@ impl<'a> Scan<'a> {
             self.runs_texts = true;
         } else if (self.kind == Kind::Show || self.flags.contains(Flags::MULTI)) && token.is_word("VARIABLES")
         {
-            self.flags |= Flags::LAST_INSERT_ID;
+            self.flags |= Flags::LAST_INSERT_ID | Flags::REPORT_VARIABLE;
         }
         Keyword::None
     }
@@ -275,7 +280,11 @@ impl<'a> Scan<'a> {
     fn system_variable(&mut self, token: Token<'a>) -> Previous<'a> {
         self.flags |= Flags::SYSTEM_VARIABLE;
         let name = token.text.rsplit(|byte| matches!(byte, b'.' | b'@')).next().unwrap_or_default();
-        self.flags |= variable_flags(body_of(name));
+        let name = body_of(name);
+        self.flags |= variable_flags(name) | report_flags(name);
+        if !token.text.contains(&b'.') && is_of_transactions(name) {
+            self.flags |= Flags::NEXT_TRANSACTION;
+        }
         Previous::Other
     }
 }
@@ -309,6 +318,27 @@ fn last_value_flags(text: &[u8]) -> Flags {
         true => Flags::LAST_VALUE,
         false => Flags::NONE,
     }
+}
+
+/// What a name adds to a statement that may be that of a variable about reports, or of a table that has their values.
+fn report_flags(name: &[u8]) -> Flags {
+    let begins = |with: &[u8]| name.get(..with.len()).is_some_and(|it| it.eq_ignore_ascii_case(with));
+    let is_of_reports = name.len() >= SHORTEST_OF_REPORTS
+        && (begins(b"session_track_")
+            || begins(b"session_variables")
+            || begins(b"system_variables")
+            || begins(b"variables_by_thread"));
+    if is_of_reports { Flags::REPORT_VARIABLE } else { Flags::NONE }
+}
+
+/// Bytes of the shortest name that [`report_flags`] knows.
+const SHORTEST_OF_REPORTS: usize = 16;
+
+/// Whether a variable can be set for the next transaction only.
+fn is_of_transactions(name: &[u8]) -> bool {
+    const NAMES: [&[u8]; 4] =
+        [b"transaction_isolation", b"transaction_read_only", b"tx_isolation", b"tx_read_only"];
+    NAMES.iter().any(|known| name.eq_ignore_ascii_case(known))
 }
 
 /// The flags that reading the system variable `name` adds to a statement.

@@ -3,6 +3,7 @@
 
 use super::class::{Class, class_of};
 use super::{Escapes, Lexer, TokenKind, Versions};
+use crate::hints;
 
 impl<'a> Lexer<'a> {
     /// The contents of the first `/* */` comment, without the markers of an executable comment or a hint.
@@ -47,7 +48,12 @@ impl<'a> Lexer<'a> {
             return;
         }
         match memchr::memmem::find(rest, b"*/") {
-            Some(length) => self.at += length + 4,
+            Some(length) => {
+                if let Some(hints) = rest.get(..length).and_then(|body| body.strip_prefix(b"+")) {
+                    self.oddities.unknown_hint |= !hints::leave_nothing(hints);
+                }
+                self.at += length + 4;
+            }
             None => {
                 self.oddities.unterminated = true;
                 self.at = self.text.len();

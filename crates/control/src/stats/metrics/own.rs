@@ -47,6 +47,12 @@ pub fn write_counters(page: &mut Page, counters: &Counters) {
     for ((hostgroup, cause), count) in &counters.unavailable {
         metric.value(&[("hostgroup", &hostgroup.to_string()), ("cause", cause)], count);
     }
+    let help =
+        "Sessions of servers that were not as Narrows believed (mysql-verify_sessions), by what differed.";
+    let mut metric = page.metric("narrows_session_mismatch_total", Counter, help);
+    for (variable, count) in &counters.mismatches {
+        metric.value(&[("variable", variable)], count);
+    }
     write_choices(page, counters);
 }
 

@@ -22,7 +22,7 @@ use super::job::Job;
 use super::lease::{Leased, NoLease};
 use super::request::Request;
 use super::{End, PinReason, Session};
-use crate::backend::{Backend, BackendError, TRACK_GTIDS, is_report};
+use crate::backend::{Backend, BackendError, TRACK_GTIDS, is_about_login, is_report};
 use crate::hostgroup::{Hostgroup, ServerFigures, Writes};
 use crate::rows::{CausalReads, HostgroupId};
 use crate::rt::{Instant, select};
@@ -197,7 +197,7 @@ impl Session {
             Err(no_lease) => return Ok(Err(no_lease)),
         }
         let behind = backend.login.server.address();
-        let Leased { backend, pins, pinned } = leased;
+        let Leased { backend, pins, pinned, .. } = leased;
         self.keep_unasked((backend, pins, pinned));
         let may_leave = !pinned || self.may_leave_kept(job);
         let Some(writer) = sees.writer.filter(|_| may_leave) else {
@@ -213,6 +213,20 @@ impl Session {
             self.leave_kept_for(job, request);
         }
         Ok(Ok(None))
+    }
+
+    /// If a reader refuses the client, its account or its schema, has the writer run the statement that must see what was
+    /// written before: the reader may lack just that, and it could not be asked to wait for it. Returns whether it does.
+    pub(super) fn leave_refusing_reader(&self, job: &mut Job, no_lease: &NoLease) -> bool {
+        let NoLease::Refused(errno, _) = no_lease else { return false };
+        let writer = job.sees.as_ref().and_then(|sees| sees.writer);
+        let Some(writer) = writer.filter(|writer| *writer != job.hostgroup && is_about_login(errno.number))
+        else {
+            return false;
+        };
+        self.worker.counters.borrow_mut().causal_on_writer += 1;
+        self.redirect(job, writer);
+        true
     }
 
     /// Whether the server of a connection has what a statement must see; waits for it, unless that was in vain a moment ago.

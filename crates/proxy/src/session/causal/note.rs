@@ -98,7 +98,7 @@ impl Session {
 
     /// A server of `hostgroup` was lost with a statement, which may have written. A client that reads to find out must see it.
     pub(in super::super) fn doubt_written(&mut self, hostgroup: HostgroupId, job: &Job) {
-        if !only_reads(job.statement.kind) || self.data.written.is_pending() {
+        if !job.statement.writes_nothing_itself() || self.data.written.is_pending() {
             self.lose_track_of(hostgroup);
         }
     }
@@ -140,55 +140,18 @@ fn deed(statement: &Statement, outcome: &Outcome) -> Deed {
     match statement.kind {
         _ if outcome.error.is_some() => Deed::Read,
         Kind::Rollback => Deed::RolledBack,
-        kind if only_reads(kind) => Deed::Read,
-        kind if changes_rows(kind) => Deed::Read,
+        _ if statement.writes_nothing_itself() || statement.tells_changed_rows() => Deed::Read,
         _ => Deed::Wrote,
     }
 }
 
 /// Whether a statement runs others: a routine, a prepared one, or several in one text.
 fn runs_others(statement: &Statement) -> bool {
-    matches!(statement.kind, Kind::Call | Kind::Execute | Kind::Other)
-        || statement.flags.intersects(Flags::MULTI)
+    statement.runs_others() || statement.flags.intersects(Flags::MULTI)
 }
 
 /// Whether a statement may have written more than its server has told: MariaDB reports the last transaction of a routine only,
 /// which may be one of several domains.
 fn has_untold(statement: &Statement, backend: &Backend, outcome: &Outcome) -> bool {
     runs_others(statement) && (outcome.error.is_some() || backend.login.family == Family::MariaDb)
-}
-
-/// Whether the answer to a statement tells how many rows it has changed.
-fn changes_rows(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Insert | Kind::Replace | Kind::Update | Kind::Delete | Kind::LoadData | Kind::LoadDataLocal
-    )
-}
-
-/// Whether a statement writes nothing that servers replicate, but for what its transaction has written before.
-fn only_reads(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Select
-            | Kind::Do
-            | Kind::Set
-            | Kind::SetTransaction
-            | Kind::Use
-            | Kind::Show
-            | Kind::ShowWarnings
-            | Kind::Explain
-            | Kind::Begin
-            | Kind::Commit
-            | Kind::Savepoint
-            | Kind::ReleaseSavepoint
-            | Kind::RollbackToSavepoint
-            | Kind::LockTables
-            | Kind::UnlockTables
-            | Kind::Prepare
-            | Kind::Deallocate
-            | Kind::GetDiagnostics
-            | Kind::Kill
-            | Kind::Empty
-    )
 }

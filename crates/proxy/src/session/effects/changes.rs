@@ -63,6 +63,16 @@ impl Change<'_> {
         matches!(self, Change::UnknownSchemaCollation)
     }
 
+    /// Whether it is about a variable, a user variable or, named `schema`, the schema.
+    #[cfg(debug_assertions)]
+    pub(in super::super) fn is_about(&self, what: &str) -> bool {
+        match self {
+            Change::SchemaReported(_) | Change::Schema(_) => what == "schema",
+            Change::UserVariable { name, .. } => name == what,
+            _ => self.touches(slot(what)),
+        }
+    }
+
     /// Whether it may change a variable.
     fn touches(&self, variable: &str) -> bool {
         match self {

@@ -5,8 +5,7 @@
 //! connection that ever had such a pin is reset before another client uses it ([`Pins::exit_if_free`]), so that a wrong
 //! conclusion costs its own client a lock, but shows no other client a table.
 
-use narrows_sql::set::Assignment;
-use narrows_sql::{Flags, Kind, LockCall, Statement, classify, may_call, may_rename, word_at};
+use narrows_sql::{Escapes, Flags, Kind, LockCall, Statement, may_call, may_rename, word_at};
 use narrows_wire::Command;
 
 use super::names::Named;
@@ -46,11 +45,6 @@ impl Ran {
     }
 }
 
-/// Whether a statement runs others, which may have left something even if it fails.
-pub(super) fn runs_others(kind: Kind) -> bool {
-    matches!(kind, Kind::Call | Kind::Execute | Kind::SetStatement | Kind::Other)
-}
-
 impl Pins {
     /// Reads the flags of a statement, whether it succeeded or not, because functions may have run before an error.
     pub(super) fn note_flags(&mut self, read: &Read<'_>, in_several: bool) {
@@ -60,7 +54,14 @@ impl Pins {
         if flags.intersects(assigns) && (in_several || !set) {
             self.add(PinReason::USER_VARIABLE);
         }
-        if may_call(read.text, &read.statement) {
+        // The kinds of statements that run others are looked at once it is known whether they have run.
+        let is_opaque = match read.statement.runs_others() {
+            true => {
+                may_call(read.text, &read.statement) || read.statement.flags.intersects(Flags::UNKNOWN_HINT)
+            }
+            false => !read.statement.is_certain(read.text),
+        };
+        if is_opaque {
             self.add(PinReason::ROUTINE);
         }
         const LOCKS: Flags = Flags::GET_LOCK.union(Flags::RELEASE_LOCK).union(Flags::RELEASE_ALL_LOCKS);
@@ -152,18 +153,15 @@ impl Pins {
 
     /// `SET STATEMENT .. FOR`, whose statement never proves that anything is gone.
     fn note_set_statement(&mut self, read: &Read<'_>) {
-        let parsed = narrows_sql::set::parse(read.text);
-        let Ok([Assignment::Statement { variables, offset }]) = parsed.as_deref() else {
+        let Some(inner) = narrows_sql::set::for_one_statement(read.text, Escapes::Backslash) else {
             return self.add(PinReason::ROUTINE);
         };
-        if variables.iter().any(keeps_text) {
-            // The setting ends with the statement; the kept text stays with the session.
+        if !inner.is_undone() {
             self.add(PinReason::UNKNOWN_SET);
         }
-        let text = read.text.get(*offset..).unwrap_or_default();
-        let statement = classify(text);
+        let (text, statement) = (inner.text, inner.statement);
         match statement.kind {
-            Kind::Set | Kind::SetTransaction | Kind::SetStatement => self.add(PinReason::UNKNOWN_SET),
+            Kind::Set | Kind::SetTransaction => self.add(PinReason::UNKNOWN_SET),
             _ => self.note_kind(&Read { text, statement, ran: Ran::Unknown, ..*read }),
         }
     }
@@ -173,15 +171,5 @@ impl Pins {
         if holds {
             self.add(reason);
         }
-    }
-}
-
-/// Whether an assignment makes the server keep texts of statements (tracing or profiling).
-fn keeps_text(assignment: &Assignment) -> bool {
-    match assignment {
-        Assignment::System { name, .. } => {
-            name.starts_with("optimizer_trace") || name.starts_with("profiling")
-        }
-        _ => false,
     }
 }

@@ -23,17 +23,18 @@ use narrows_sql::{Escapes, Flags, Kind, Statement, may_parse_later};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno, Status};
 
+use crate::backend::Coverage;
 use crate::pool::Exit;
-use crate::state::SessionState;
+use crate::state::{SessionState, slot};
 
 use changes::View;
-use leftovers::{Ran, Read, runs_others};
+use leftovers::{Ran, Read};
 
 pub use crate::pin_reason::PinReason;
 pub(super) use changes::Change;
 pub(super) use held::{HeldStatement, ServerStatement};
 pub use pins::Pins;
-pub(super) use set::{NOT_STATE, untold_variables};
+pub(super) use set::{NOT_STATE, Untold, untold};
 
 /// A command that a server has answered.
 #[derive(Debug, Clone, Copy)]
@@ -65,6 +66,10 @@ pub(super) struct ServerReport<'a> {
     pub(super) reported: Reported<'a>,
     /// The schema that was reported last.
     pub(super) schema: Option<&'a [u8]>,
+    /// Something of the session has changed, whatever it is.
+    pub(super) state_changed: bool,
+    /// What was reported last of the open transaction, or the next one: the statements that would begin it.
+    pub(super) characteristics: Option<&'a [u8]>,
     /// A statement was prepared.
     pub(super) prepared: bool,
 }
@@ -84,12 +89,14 @@ pub(super) struct Before<'s> {
     pub(super) pins: Pins,
     /// The client's state.
     pub(super) state: &'s SessionState,
+    /// The variables that a session of the connection begins with and `DEFAULT` does not lead back to.
+    pub(super) own: Option<&'s SessionState>,
     /// Status flags of the last answer.
     pub(super) status: Status,
     /// MySQL or MariaDB.
     pub(super) family: Family,
-    /// Whether the server reports changed variables.
-    pub(super) reports: bool,
+    /// What the server has reported.
+    pub(super) coverage: Coverage,
     /// Whether other clients may use the connection after this statement.
     pub(super) multiplexes: bool,
 }
@@ -145,7 +152,7 @@ pub(super) fn effects<'s, 'a: 's>(
     report: &ServerReport<'a>,
     before: Before<'s>,
 ) -> Effects<'a> {
-    let Before { pins, state, status, family, reports, multiplexes } = before;
+    let Before { pins, state, own, status, family, coverage, multiplexes } = before;
     let reasons_before = pins.reasons();
     // Built where it is returned, because this runs for every statement.
     let mut effects = Effects {
@@ -153,7 +160,7 @@ pub(super) fn effects<'s, 'a: 's>(
         pins,
         changes: Vec::new(),
         insert_id: None,
-        status: report.status.map(Status::of_session),
+        status: report.status.map(|it| status_of_session(it, done, status)),
         warnings: match family {
             Family::MySql if report.error.is_some() => 1,
             Family::MySql => report.warnings,
@@ -169,10 +176,13 @@ pub(super) fn effects<'s, 'a: 's>(
     let view = View::of(state, &mut effects.changes);
     let insert_id = &mut effects.insert_id;
     let mut reading =
-        Reading { done, report, family, reports, escapes: escapes(status), pins, view, insert_id };
+        Reading { done, report, own, family, coverage, escapes: escapes(status), pins, view, insert_id };
     reading.take_report();
     reading.read_statements();
     transaction::settle(reading.pins, done, report, status, &reading.view);
+    if report.characteristics.is_some() {
+        transaction::note_characteristics(reading.pins, done, report, coverage);
+    }
     let pins = &mut effects.pins;
     if done.keeps_multiplexing {
         pins.keep_none_of(BY_VARIABLES.without(reasons_before));
@@ -217,9 +227,10 @@ pub(crate) fn expected(statement: &Statement, text: &[u8]) -> PinReason {
     let before = Before {
         pins: Pins::default(),
         state: &state,
+        own: None,
         status: Status::AUTOCOMMIT,
         family: Family::MySql,
-        reports: true,
+        coverage: Coverage::All,
         multiplexes: true,
     };
     effects(&done, &report, before).pins.reasons()
@@ -237,8 +248,9 @@ pub(super) fn escapes(status: Status) -> Escapes {
 struct Reading<'r, 's, 'a> {
     done: &'r Done<'a>,
     report: &'r ServerReport<'a>,
+    own: Option<&'s SessionState>,
     family: Family,
-    reports: bool,
+    coverage: Coverage,
     escapes: Escapes,
     pins: &'r mut Pins,
     view: View<'r, 's, 'a>,
@@ -252,10 +264,14 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         if values.is_empty() && self.report.schema.is_none() {
             return;
         }
+        let of_one_statement = self.settings_of_one_statement();
         // A collation implies its character set, but a character set implies only its default collation.
         for collations in [false, true] {
             for (name, value) in values {
-                if name.starts_with("collation_") != collations || NOT_STATE.contains(&name.as_str()) {
+                if name.starts_with("collation_") != collations
+                    || NOT_STATE.contains(&name.as_str())
+                    || of_one_statement.has(name)
+                {
                     continue;
                 }
                 match self.view.state().can_carry(name, value) {
@@ -271,6 +287,20 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
             Some(_) => self.pins.add(PinReason::UNKNOWN_SET),
             None => {}
         }
+    }
+
+    /// The variables whose reported values hold for one statement only. The server reports their values in that statement,
+    /// and not that it has restored them.
+    fn settings_of_one_statement(&self) -> OfOneStatement {
+        let Done { statement, text, .. } = *self.done;
+        let names = match statement.kind {
+            Kind::SetStatement => narrows_sql::set::settings_of_parts(text, self.escapes),
+            _ if statement.flags.intersects(Flags::MULTI) => {
+                narrows_sql::set::settings_of_parts(text, self.escapes)
+            }
+            _ => return OfOneStatement::These(Vec::new()),
+        };
+        names.map_or(OfOneStatement::Any, OfOneStatement::These)
     }
 
     /// Classifies the statement again, with strings ending where they end for the server. The first time, backslashes were
@@ -302,6 +332,12 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
             _ => return,
         }
         let statement = self.as_the_server_reads();
+        if report.state_changed && self.is_untold(&statement) {
+            self.pins.add(PinReason::ROUTINE);
+        }
+        if self.coverage == Coverage::AsTheClientLikes && set::may_set_untold(&statement) {
+            self.pins.add(PinReason::UNKNOWN_SET);
+        }
         if statement.flags.intersects(Flags::MULTI) {
             return self.read_several();
         }
@@ -310,10 +346,23 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         match statement.kind {
             Kind::Set | Kind::SetTransaction => self.read_set(),
             Kind::Use if succeeded && report.schema.is_none() => self.use_schema(),
-            kind if succeeded || runs_others(kind) && !nothing_ran(kind, done.text, report.error) => {
+            kind if succeeded || statement.runs_others() && !nothing_ran(kind, done.text, report.error) => {
                 self.pins.note_kind(&read);
             }
             _ => {}
+        }
+    }
+
+    /// Whether nothing that the server has reported explains a change of the session, and neither does the text: a trigger, or
+    /// a function that a view calls, has set a user variable or made a temporary table.
+    fn is_untold(&self, statement: &Statement) -> bool {
+        let (done, report) = (self.done, self.report);
+        if !report.reported.values().is_empty() || report.schema.is_some() {
+            return false;
+        }
+        match statement.flags.intersects(Flags::MULTI) {
+            true => narrows_sql::parts(done.text, self.escapes).all(|(_, part)| part.only_uses_tables()),
+            false => statement.only_uses_tables(),
         }
     }
 
@@ -334,7 +383,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
     /// The same for a text of several statements. If it failed, it is unknown how far it ran, so everything that may be left
     /// counts.
     fn read_several(&mut self) {
-        if runs_others(self.done.statement.kind) {
+        if self.done.statement.runs_others() {
             // A statement that runs others, or is unknown, may do more than its text shows.
             self.pins.add(PinReason::ROUTINE);
         }
@@ -361,6 +410,42 @@ fn nothing_ran(kind: Kind, text: &[u8], error: Option<u16>) -> bool {
         (Kind::Other, Some(PARSE_ERROR)) => !may_parse_later(text),
         (Kind::Execute, Some(code)) => code == Errno::UNKNOWN_STMT_HANDLER.number,
         _ => false,
+    }
+}
+
+/// The variables that a `SET STATEMENT` sets.
+enum OfOneStatement {
+    These(Vec<String>),
+    /// It is not understood.
+    Any,
+}
+
+impl OfOneStatement {
+    fn has(&self, name: &str) -> bool {
+        match self {
+            OfOneStatement::These(names) => names.iter().any(|it| slot(it) == slot(name)),
+            OfOneStatement::Any => true,
+        }
+    }
+}
+
+/// The session's status flags after an answer. Those of a text with `SET STATEMENT sql_mode` at its end tell how strings are
+/// read in that statement only.
+fn status_of_session(status: Status, done: &Done<'_>, before: Status) -> Status {
+    let status = status.of_session();
+    let may_set_for_one = done.statement.kind == Kind::SetStatement
+        || done.statement.flags.intersects(Flags::MULTI) && done.command == Command::Query;
+    if !may_set_for_one || done.command != Command::Query {
+        return status;
+    }
+    let last = narrows_sql::parts(done.text, escapes(before)).last();
+    let Some((text, Statement { kind: Kind::SetStatement, .. })) = last else { return status };
+    let sets_mode = narrows_sql::set::for_one_statement(text, escapes(before))
+        .is_none_or(|it| it.names.iter().any(|name| name == "sql_mode"));
+    match before.contains(Status::NO_BACKSLASH_ESCAPES) {
+        _ if !sets_mode => status,
+        true => status.union(Status::NO_BACKSLASH_ESCAPES),
+        false => status.without(Status::NO_BACKSLASH_ESCAPES),
     }
 }
 

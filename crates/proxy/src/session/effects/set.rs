@@ -4,9 +4,10 @@ use narrows_sql::set::{Assignment, OtherSet, Scope, TransactionScope, Value};
 use narrows_sql::{Escapes, Flags, Kind, Statement};
 
 use super::{Change, PinReason, Reading, Reported};
+use crate::backend::Coverage;
 use crate::state::{
-    CHARSETS, SCHEMA_COLLATION, SETS_ANOTHER, UTF8MB4_COLLATION, WRONG_DEFAULTS, is_variable_name, is_word,
-    quoted, slot,
+    CHARSETS, HELD_FOR_CLIENTS, SCHEMA_COLLATION, SETS_ANOTHER, UTF8MB4_COLLATION, WRONG_DEFAULTS,
+    is_variable_name, is_word, quoted, slot,
 };
 
 impl<'s, 'a: 's> Reading<'_, 's, 'a> {
@@ -70,6 +71,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
                 self.read_system_variable(name, value, later)
             }
             Assignment::System { .. } | Assignment::Statement { .. } => None,
+            Assignment::NextTransaction { .. } => Some(PinReason::NEXT_TRANSACTION),
             Assignment::User { name, value } => self.read_user_variable(name, value),
             // Later assignments may override the parts that are not reported.
             Assignment::Names { .. } if later.iter().any(sets_charsets) => Some(PinReason::UNKNOWN_SET),
@@ -106,14 +108,6 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         if NOT_STATE.contains(&name) {
             return Some(PinReason::UNKNOWN_SET);
         }
-        if let Some((_, other)) = OF_TRANSACTIONS.iter().find(|(one, _)| *one == name)
-            && self.reports
-            && !reported.has(name)
-            && !reported.has(other)
-        {
-            // `SET @@transaction_isolation = ..` without a scope is for one transaction, and not reported.
-            return Some(PinReason::NEXT_TRANSACTION);
-        }
         // MariaDB reports a variable with two names by the one that its session set first.
         if later.iter().any(|later| sets(later, name)) {
             return None;
@@ -142,6 +136,10 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         }
         if !is_variable_name(name) {
             return Some(PinReason::UNKNOWN_SET);
+        }
+        if self.own.is_some_and(|own| own.literal(name).is_some()) {
+            // It has the server's value now, and not the one with which sessions begin here.
+            return self.report.reported.lacks(name);
         }
         self.view.change(Change::Default(name.to_owned()));
         if slot(name) == SCHEMA_COLLATION && self.view.schema().is_none() {
@@ -214,7 +212,8 @@ pub(super) fn reasons_in_several(text: &[u8]) -> PinReason {
             Assignment::User { value: Value::Number(_) | Value::Null, .. } => PinReason::default(),
             Assignment::User { value: Value::Text(text), .. } if text.is_ascii() => PinReason::default(),
             Assignment::User { .. } => PinReason::USER_VARIABLE,
-            Assignment::Transaction { scope: TransactionScope::Next, .. } => PinReason::NEXT_TRANSACTION,
+            Assignment::Transaction { scope: TransactionScope::Next, .. }
+            | Assignment::NextTransaction { .. } => PinReason::NEXT_TRANSACTION,
             Assignment::Other(OtherSet::Role | OtherSet::ResourceGroup) => PinReason::ROLE,
             _ => PinReason::default(),
         });
@@ -241,22 +240,90 @@ fn sets_charsets(assignment: &Assignment) -> bool {
 /// What has a character set and a collation of its own.
 const HAVE_COLLATIONS: [&str; 3] = ["connection", "database", "server"];
 
-/// Session variables to which a successful `SET` assigned expressions and that the server has not reported, and those that
-/// it sets without a report. The server must be asked for their values.
-pub(in super::super) fn untold_variables(
+/// What a statement has changed, or may have, and its answer has not reported. The server must be asked.
+#[derive(Debug, Default)]
+pub(in super::super) struct Untold {
+    /// Session variables.
+    pub(in super::super) variables: Vec<String>,
+    /// The schema.
+    pub(in super::super) schema: bool,
+}
+
+impl Untold {
+    /// Whether anything must be asked.
+    pub(in super::super) fn is_any(&self) -> bool {
+        self.schema || !self.variables.is_empty()
+    }
+}
+
+/// What a statement has changed, or may have, and its answer has not reported: variables to which a successful `SET` assigned
+/// expressions, and those that it sets without a report; and everything, where the server reports less than that.
+pub(in super::super) fn untold(
     statement: &Statement,
     text: &[u8],
     escapes: Escapes,
     (error, reported): (Option<u16>, Reported<'_>),
-) -> Vec<String> {
-    if statement.kind != Kind::Set || statement.flags.intersects(Flags::MULTI) || error.is_some() {
-        return Vec::new();
+    coverage: Coverage,
+) -> Untold {
+    match coverage {
+        Coverage::All => {}
+        Coverage::AsTheClientLikes if is_one_set(statement) && error.is_none() => {
+            return Untold { variables: untold_variables(text, escapes, reported, true), schema: false };
+        }
+        Coverage::AsTheClientLikes if is_one_set(statement) || may_set_untold(statement) => {
+            let names = HELD_FOR_CLIENTS.into_iter();
+            let variables = names.map(str::to_owned).collect();
+            return Untold { variables, schema: !is_one_set(statement) };
+        }
+        Coverage::AsTheClientLikes => return Untold::default(),
+        Coverage::Nothing if may_change_schema(statement, text, escapes) => {
+            return Untold { variables: Vec::new(), schema: true };
+        }
+        Coverage::Nothing => {}
     }
+    if !is_one_set(statement) || error.is_some() {
+        return Untold::default();
+    }
+    Untold { variables: untold_variables(text, escapes, reported, false), schema: false }
+}
+
+fn is_one_set(statement: &Statement) -> bool {
+    statement.kind == Kind::Set && !statement.flags.intersects(Flags::MULTI)
+}
+
+/// Whether a statement that ran with the reports of its client may have changed the session without any.
+pub(super) fn may_set_untold(statement: &Statement) -> bool {
+    let sets_nothing = matches!(
+        statement.kind,
+        Kind::Select | Kind::Show | Kind::ShowWarnings | Kind::Explain | Kind::Set | Kind::SetTransaction
+    );
+    !sets_nothing || statement.flags.intersects(Flags::MULTI)
+}
+
+/// Whether the schema may be another one after a statement that a server without reports has run, and its text does not tell
+/// which.
+fn may_change_schema(statement: &Statement, text: &[u8], escapes: Escapes) -> bool {
+    if statement.flags.intersects(Flags::MULTI) {
+        let is_use = |part: &Statement| part.kind == Kind::Use;
+        return narrows_sql::parts(text, escapes)
+            .any(|(text, part)| is_use(&part) || may_change_schema(&part, text, escapes));
+    }
+    match statement.kind {
+        Kind::SetStatement | Kind::Execute => true,
+        Kind::Drop => narrows_sql::names_any(text, &["database", "schema"]),
+        Kind::Use => narrows_sql::use_schema(text).is_none(),
+        _ => false,
+    }
+}
+
+fn untold_variables(text: &[u8], escapes: Escapes, reported: Reported<'_>, of_all: bool) -> Vec<String> {
     let untold = |assignment: Assignment| match assignment {
+        Assignment::System { scope: Scope::Session, name, .. } if of_all => {
+            let is_known = NOT_STATE.contains(&name.as_str()) || reported.has(&name);
+            (!is_known && is_variable_name(&name)).then_some(name)
+        }
         Assignment::System { scope: Scope::Session, name, value: Value::Expression(_) } => {
-            let is_known = NOT_STATE.contains(&name.as_str())
-                || OF_TRANSACTIONS.iter().any(|(one, _)| *one == name)
-                || reported.has(&name);
+            let is_known = NOT_STATE.contains(&name.as_str()) || reported.has(&name);
             (!is_known && is_variable_name(&name)).then_some(name)
         }
         // The number of a collation, of which MySQL reports the character set alone.
@@ -275,14 +342,6 @@ pub(in super::super) fn untold_variables(
 
 /// A user variable that becomes NULL may take its name again, and this many more bytes.
 const MARKS_OF_NULL: usize = 16;
-
-/// Variables that a `SET` may set for the next transaction only, with both their names.
-const OF_TRANSACTIONS: &[(&str, &str)] = &[
-    ("transaction_isolation", "tx_isolation"),
-    ("tx_isolation", "transaction_isolation"),
-    ("transaction_read_only", "tx_read_only"),
-    ("tx_read_only", "transaction_read_only"),
-];
 
 /// Variables that are not part of a session's state: they cannot be set, or their effect ends with the next statement, or
 /// cannot be undone.

@@ -49,9 +49,14 @@ impl Session {
         let before = Before {
             pins: std::mem::take(&mut self.pins),
             state: &self.state,
+            own: None,
             status: self.status,
             family: if has("mariadb") { Family::MariaDb } else { Family::MySql },
-            reports: !has("no_reports"),
+            coverage: match () {
+                () if has("no_reports") => Coverage::Nothing,
+                () if has("as_the_client_likes") => Coverage::AsTheClientLikes,
+                () => Coverage::All,
+            },
             multiplexes: !has("multiplexing_off"),
         };
         let report = answer.report();
@@ -78,6 +83,8 @@ struct Answer {
     warnings: u16,
     variables: Vec<(String, Vec<u8>)>,
     schema: Option<Vec<u8>>,
+    state_changed: bool,
+    characteristics: Option<Vec<u8>>,
     prepared: bool,
 }
 
@@ -92,12 +99,15 @@ impl Answer {
             warnings: 0,
             variables: Vec::new(),
             schema: None,
+            state_changed: false,
+            characteristics: None,
             prepared: false,
         };
         for word in text.split_ascii_whitespace() {
             match word.split_once('=').unwrap_or((word, "")) {
                 ("ok", _) => {}
                 ("prepared", _) => answer.prepared = true,
+                ("state", _) => answer.state_changed = true,
                 ("trans", _) => status = status.union(Status::IN_TRANS),
                 ("read_only", _) => status = status.union(Status::IN_TRANS_READONLY),
                 ("manual", _) => status = status.without(Status::AUTOCOMMIT),
@@ -107,6 +117,7 @@ impl Answer {
                 ("error", number) => answer.error = Some(number.parse().unwrap()),
                 ("rows", rows) => answer.rows = Some(rows.parse().unwrap()),
                 ("warnings", count) => answer.warnings = count.parse().unwrap(),
+                ("next", text) => answer.characteristics = Some(text.as_bytes().to_vec()),
                 ("schema", name) => answer.schema = Some(name.as_bytes().to_vec()),
                 (variable, value) => {
                     let name = variable.strip_prefix("@@").expect(word).to_owned();
@@ -126,6 +137,8 @@ impl Answer {
             warnings: self.warnings,
             reported: Reported::These(&self.variables),
             schema: self.schema.as_deref(),
+            state_changed: self.state_changed,
+            characteristics: self.characteristics.as_deref(),
             prepared: self.prepared,
         }
     }

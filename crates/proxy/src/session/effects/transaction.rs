@@ -5,6 +5,7 @@ use narrows_wire::{Command, Status};
 
 use super::changes::View;
 use super::{Done, PinReason, Pins, ServerReport, nothing_ran};
+use crate::backend::Coverage;
 
 /// Sets or removes the pin of a transaction after a command; `before` has the status before it.
 pub(super) fn settle(
@@ -29,6 +30,31 @@ pub(super) fn settle(
         }
     }
     pins.keep_none_of(PinReason::TRANSACTION);
+}
+
+/// Takes over what the server reports of the next transaction. It knows of what was set while it was asked for that, and
+/// tells at once when a transaction takes it.
+pub(super) fn note_characteristics(
+    pins: &mut Pins,
+    done: &Done<'_>,
+    report: &ServerReport<'_>,
+    coverage: Coverage,
+) {
+    let is_open = report.status.is_some_and(|status| status.contains(Status::IN_TRANS));
+    match report.characteristics {
+        Some(b"") => {
+            // Right after the client has asked for it itself, the report is of what has been set since. A `SET` that ends a
+            // transaction leaves what was set for that one.
+            let is_proof = coverage == Coverage::All
+                && report.error.is_none()
+                && !matches!(done.statement.kind, Kind::Set | Kind::SetStatement);
+            if is_proof {
+                pins.keep_none_of(PinReason::NEXT_TRANSACTION);
+            }
+        }
+        Some(_) if !is_open => pins.add(PinReason::NEXT_TRANSACTION),
+        Some(_) | None => {}
+    }
 }
 
 fn is_open(done: &Done<'_>, report: &ServerReport<'_>, before: Status, was_open: bool) -> bool {
@@ -57,58 +83,20 @@ fn may_be_open(done: &Done<'_>, error: Option<u16>, before: Status, was_open: bo
     if before.contains(Status::IN_TRANS) {
         return true;
     }
-    let kind = done.statement.kind;
+    let statement = &done.statement;
     if before.contains(Status::AUTOCOMMIT) {
         // One that was assumed after an error is not disproved by another error.
         let is_one = done.whole && !done.statement.flags.contains(Flags::MULTI);
         let begins_none = || {
-            reads_or_writes(kind) || begins_none(done.command, kind) || nothing_ran(kind, done.text, error)
+            matches!(done.command, Command::InitDb | Command::FieldList)
+                || statement.reads_or_writes()
+                || statement.begins_no_transaction()
+                || nothing_ran(statement.kind, done.text, error)
         };
         return was_open || !(is_one && begins_none());
     }
     // Its locks on metadata may stay.
-    !reads_or_writes(kind) || was_open || effect_of(done) == Effect::Opens
-}
-
-fn reads_or_writes(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::Select
-            | Kind::Insert
-            | Kind::Replace
-            | Kind::Update
-            | Kind::Delete
-            | Kind::Show
-            | Kind::Set
-            | Kind::Use
-            | Kind::Explain
-    )
-}
-
-/// Whether a command begins no transaction while autocommit is on, even if it fails.
-fn begins_none(command: Command, kind: Kind) -> bool {
-    matches!(command, Command::InitDb | Command::FieldList)
-        || matches!(
-            kind,
-            Kind::Do
-                | Kind::Create
-                | Kind::CreateTemporaryTable
-                | Kind::Alter
-                | Kind::Drop
-                | Kind::DropTable
-                | Kind::DropTemporaryTable
-                | Kind::Truncate
-                | Kind::Rename
-                | Kind::Grant
-                | Kind::LockTables
-                | Kind::Prepare
-                | Kind::Deallocate
-                | Kind::Signal
-                | Kind::GetDiagnostics
-                | Kind::ReleaseSavepoint
-                | Kind::RollbackToSavepoint
-                | Kind::Empty
-        )
+    !statement.reads_or_writes() || was_open || effect_of(done) == Effect::Opens
 }
 
 /// The effect of a command on the transaction, if autocommit is off.

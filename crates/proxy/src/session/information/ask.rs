@@ -1,16 +1,16 @@
 //! Information functions whose value is not on the leased connection: it is fetched, and put into the statement.
 
-use narrows_sql::{DiagnosticsItem, Flags, Kind, Shape, Statement, Substitute, shown_conditions, substitute};
+use narrows_sql::{
+    DiagnosticsItem, Dialect, Flags, Kind, Shape, Statement, Substitute, shown_conditions, substitute,
+};
 use narrows_wire::Errno;
 use narrows_wire::charset::Family;
 
 use super::super::job::Job;
 use super::super::{End, Session};
 use super::conditions::{Condition, condition, is_error};
-use super::{FoundRows, Information, Last, Left, Place, asks_about_last, may_set_an_id};
-use crate::backend::{
-    Backend, BackendError, Collected, FOREIGN_INSERT_ID, InsertIdBefore, Kinds, ResultSet, Uncollected,
-};
+use super::{FoundRows, Information, Last, Left, Place};
+use crate::backend::{Backend, BackendError, Collected, InsertIdBefore, Kinds, ResultSet};
 use crate::reply;
 use crate::snapshot::HostgroupId;
 use crate::state::quoted;
@@ -44,15 +44,12 @@ impl Session {
         let place = Place::of(backend);
         let keeps_warnings =
             !self.data.information.conditions.are_here() || self.handles_warnings(place.hostgroup);
-        let uncollected = self.data.information.leave(place, keeps_warnings);
-        let keeps_id = uncollected.as_ref().is_some_and(Uncollected::has_insert_id);
-        if !keeps_id && backend.login.insert_id_before == InsertIdBefore::Own {
-            // The session knows its value without the connection, and the next one must not take it for its own.
-            backend.login.insert_id_before = InsertIdBefore::Unknown;
+        let mut uncollected = self.data.information.leave(place, keeps_warnings);
+        let earlier = backend.login.uncollected.take();
+        if let (Some(uncollected), Some(earlier)) = (&mut uncollected, &earlier) {
+            uncollected.includes(earlier);
         }
-        if uncollected.is_some() {
-            backend.login.uncollected = uncollected;
-        }
+        backend.login.uncollected = uncollected.or(earlier);
     }
 
     /// Whether warnings are available after the connection was given back to the pool.
@@ -64,16 +61,16 @@ impl Session {
 
     /// A connection was leased: takes back what it keeps for this client.
     pub(in super::super) fn meet(&mut self, backend: &mut Backend) {
-        if self.data.information.meet(|place| place.is_untouched(backend)) {
-            backend.login.uncollected = None;
+        if self.data.information.meet(|place| place.is_untouched(backend))
+            && let Some(uncollected) = backend.login.uncollected.take()
+        {
+            let known = self.data.information.known_here();
+            // Conditions that it does not keep are its own all the same.
+            let ran_here = self.data.information.last == Last::Here;
+            let taken = Kinds { diagnostics: known.diagnostics || ran_here, ..known };
+            backend.login.uncollected = uncollected.without(taken);
         }
-    }
-
-    /// Before an insert, an unknown id of another client is replaced by one that no insert generates, which later shows
-    /// whether the insert has set it.
-    pub(in super::super) fn foreign_insert_id(&self, statement: &Statement) -> Option<u64> {
-        let here = self.data.information.insert_id.is_here();
-        (!here && may_set_an_id(statement)).then_some(FOREIGN_INSERT_ID)
+        backend.login.late_is_ours = self.data.information.last == Last::Here;
     }
 
     /// What a connection has kept for this client. If another session leases it, that one collects the diagnostics first;
@@ -93,7 +90,7 @@ impl Session {
         let mut decided = None;
         for left in insert_id.left().iter().rev() {
             let answer = self.fetched(left).await.map(|collected| collected.insert_id);
-            decided = insert_id.decided_by(left, answer);
+            decided = insert_id.decided_by(answer);
             if decided.is_some() {
                 break;
             }
@@ -102,14 +99,14 @@ impl Session {
     }
 
     /// Before a connection that has run this client's inserts is asked for `LAST_INSERT_ID()`: checks whether they have set
-    /// it. The protocol reports an id that was given explicitly like a generated one, and the connection may still have
-    /// the value of its previous client.
+    /// it. The protocol reports an id that was given explicitly like a generated one.
     pub(in super::super) async fn check_insert_id(
         &mut self,
         backend: &mut Backend,
     ) -> Result<(), BackendError> {
-        let InsertIdBefore::Is(before) = backend.login.insert_id_before else { return Ok(()) };
-        if !self.data.information.insert_id.is_here() {
+        let insert_id = &self.data.information.insert_id;
+        let is_own = backend.login.insert_id_before == InsertIdBefore::Own;
+        if is_own || !insert_id.is_here() || !insert_id.may_be_elsewhere() {
             return Ok(());
         }
         let mut kinds = Kinds { insert_id: false, ..self.data.information.known_here() };
@@ -118,12 +115,95 @@ impl Session {
         self.take(backend, kinds).await?;
         let limit = self.snapshot().variables.connect_timeout_server;
         let now = backend.insert_id(limit).await?;
-        backend.login.insert_id_before = InsertIdBefore::Own;
-        if now == Some(before) {
-            self.data.information.insert_id.is_unchanged(before);
+        match now {
+            Some(0) => {
+                self.data.information.insert_id.is_not_here();
+                backend.login.has_insert_id = false;
+            }
+            _ => backend.login.insert_id_before = InsertIdBefore::Own,
         }
-        self.data.information.last = Last::Nobody;
+        self.data.information.is_disturbed();
         Ok(())
+    }
+
+    /// Before a statement that may ask for anything: sets on its connection what that does not have. `LAST_INSERT_ID()` was
+    /// set when it was aligned. What cannot be set: `ROW_COUNT()` of rows that were changed, `FOUND_ROWS()` of very many rows,
+    /// and several conditions.
+    pub(in super::super) async fn set_own_values(
+        &mut self,
+        backend: &mut Backend,
+        job: &Job,
+        text: &[u8],
+    ) -> Result<(), BackendError> {
+        let information = &self.data.information;
+        let row_count = information.row_count;
+        let ran_here = information.last == Last::Here;
+        // Changed rows would be lost for rows that were counted elsewhere.
+        let keeps_row_count = row_count > 0 && may_ask_row_count(&job.statement, text);
+        if ran_here && (information.found_rows_are_here || keeps_row_count) {
+            return Ok(());
+        }
+        self.take_what_is_here(backend).await?;
+        let family = backend.login.family;
+        let found = self.found_rows(family).await.unwrap_or_default();
+        let mut statements = vec![counting(found)];
+        let mut raised = true;
+        // MySQL begins such a statement without conditions.
+        if family == Family::MariaDb {
+            let rows = self.kept_elsewhere().await;
+            match &rows[..] {
+                [] => {}
+                [row] => statements.extend(self.raising(row)),
+                _ => {}
+            }
+            raised = rows.is_empty() || statements.len() > 1;
+            if rows.len() == 1 && raised {
+                self.data.information.conditions.are_set_here();
+                backend.login.has_conditions = true;
+            }
+        }
+        if row_count == 0 {
+            // Leaves `FOUND_ROWS()`, and on MariaDB conditions, as they are.
+            statements.push("SET last_insert_id = LAST_INSERT_ID()".to_owned());
+        }
+        let limit = self.snapshot().variables.connect_timeout_server;
+        backend.prepare_values(&statements, limit).await?;
+        let information = &mut self.data.information;
+        information.last = Last::Nobody;
+        if found <= MOST_COUNTED {
+            information.found_rows = FoundRows::Known { rows: found, by_last: true };
+            information.found_rows_are_here = true;
+            if row_count <= 0 && raised {
+                information.last = Last::Here;
+            }
+        }
+        Ok(())
+    }
+
+    /// Raises the client's own conditions again on a connection that does not have them. Only one can be raised.
+    async fn raise_again(&mut self, backend: &mut Backend) -> Result<(), BackendError> {
+        let rows = self.kept_elsewhere().await;
+        let [row] = &rows[..] else { return Ok(()) };
+        let Some(statement) = self.raising(row) else { return Ok(()) };
+        let limit = self.snapshot().variables.connect_timeout_server;
+        backend.prepare_values(&[statement], limit).await?;
+        backend.login.has_conditions = true;
+        self.data.information.conditions.are_set_here();
+        self.data.information.is_disturbed();
+        Ok(())
+    }
+
+    /// The statement that raises a condition, which is a row of `SHOW WARNINGS`.
+    fn raising(&self, row: &[u8]) -> Option<String> {
+        let Condition { code, message } = condition(row)?;
+        let sqlstate = self.data.information.conditions.sqlstate(is_error(row));
+        let sqlstate = std::str::from_utf8(sqlstate)
+            .ok()
+            .filter(|it| it.bytes().all(|byte| byte.is_ascii_alphanumeric()))?;
+        let message = quoted(&message);
+        Some(format!(
+            "SIGNAL SQLSTATE '{sqlstate}' SET MYSQL_ERRNO = {code}, MESSAGE_TEXT = _utf8mb3 {message}"
+        ))
     }
 
     /// Collects what only the leased connection knows about the last statement, before something of our own clears it.
@@ -152,46 +232,52 @@ impl Session {
     ) -> Option<Vec<u8>> {
         let flags = job.statement.flags;
         let information = &self.data.information;
-        let connection_id =
-            Substitute { name: "CONNECTION_ID", value: self.handle.id.into(), shape: Shape::Id };
+        let dialect = dialect(backend.login.family);
+        let connection_id = self.own_id();
         let stale = flags.intersects(Flags::FOUND_ROWS) && information.found_rows.is_stale()
             // The connection may have those of our own assignments.
             || flags.intersects(Flags::WARNING_COUNT) && !information.conditions.are_here();
         let knows = information.last == Last::Here && !stale;
-        if knows || !asks_about_last(&job.statement) || job.statement.kind == Kind::GetDiagnostics {
+        if knows || !job.statement.asks_about_last() || job.statement.kind == Kind::GetDiagnostics {
             return match flags.intersects(Flags::CONNECTION_ID) {
-                true => substitute(text, &[connection_id]),
+                true => substitute(text, connection_id.as_slice(), dialect),
                 false => None,
             };
         }
         if job.statement.kind == Kind::ShowWarnings {
             return None;
         }
-        let family = backend.login.family;
         let function = |name, value, shape| Substitute { name, value, shape };
-        let variable =
-            |name, value: u16| Substitute { name, value: value.into(), shape: variable_shape(family) };
+        let variable = |name, value: u16| Substitute { name, value: value.into(), shape: Shape::Variable };
         let (warnings, errors) = match flags.intersects(Flags::WARNING_COUNT) {
             true => self.condition_counts().await,
             false => (0, 0),
         };
         let mut known = vec![
-            connection_id,
-            function("ROW_COUNT", information.row_count, Shape::Signed),
+            function("ROW_COUNT", information.row_count, Shape::RowCount),
             variable("@@warning_count", warnings),
             variable("@@error_count", errors),
         ];
-        if let Some(rows) = self.found_rows().await {
+        if let Some(rows) = self.found_rows(backend.login.family).await {
             known.push(function("FOUND_ROWS", rows.try_into().unwrap_or(i64::MAX), Shape::FoundRows));
         }
-        substitute(text, &known)
+        known.extend(connection_id);
+        substitute(text, &known, dialect)
+    }
+
+    /// What replaces `CONNECTION_ID()`: the id that the client knows from its greeting. Nothing while the current schema is one
+    /// of a server's own, whose tables have the server's ids.
+    pub(in super::super) fn own_id(&self) -> Option<Substitute<'static>> {
+        let schema = self.data.state.schema.as_deref();
+        let is_ours = !schema.is_some_and(narrows_sql::is_of_server);
+        is_ours.then(|| Substitute { name: "CONNECTION_ID", value: self.handle.id.into(), shape: Shape::Id })
     }
 
     /// `FOUND_ROWS()` for a connection that does not have it; `None` if it does.
-    async fn found_rows(&self) -> Option<u64> {
+    async fn found_rows(&self, family: Family) -> Option<u64> {
         match &self.data.information.found_rows {
             FoundRows::Here => None,
-            FoundRows::Unknown => Some(0),
+            FoundRows::Unknown => Some(FoundRows::of_new_session(family)),
             FoundRows::Known { rows, .. } => Some(*rows),
             FoundRows::Left(left) => {
                 Some(self.fetched(left).await.and_then(|collected| collected.found_rows).unwrap_or(0))
@@ -204,7 +290,8 @@ impl Session {
     async fn condition_counts(&self) -> (u16, u16) {
         let conditions = &self.data.information.conditions;
         let collected = match conditions.left() {
-            Some(left) if conditions.errors > 0 => self.fetched(left).await,
+            // Without a number, only the connection knew.
+            Some(left) if conditions.errors > 0 || conditions.warnings == 0 => self.fetched(left).await,
             _ => None,
         };
         let rows = collected.and_then(|collected| collected.warnings.as_ref());
@@ -227,6 +314,7 @@ impl Session {
         let out = if shown.counts {
             let (warnings, errors) = self.condition_counts().await;
             self.data.information.found_rows = FoundRows::Known { rows: 1, by_last: false };
+            self.data.information.found_rows_are_here = false;
             let (name, count): (&[u8], _) = match shown.errors_only {
                 true => (b"@@session.error_count", errors),
                 false => (b"@@session.warning_count", warnings),
@@ -271,6 +359,19 @@ impl Session {
         Ok(Some(ResultSet { columns, rows }))
     }
 
+    /// The rows of the conditions that are not on the leased connection.
+    async fn kept_elsewhere(&self) -> Vec<Vec<u8>> {
+        let conditions = &self.data.information.conditions;
+        match (conditions.own(), conditions.left()) {
+            (Some(row), _) if !row.is_empty() => vec![row.to_vec()],
+            (None, Some(left)) => {
+                let collected = self.fetched(left).await.and_then(|collected| collected.warnings.as_ref());
+                collected.map(|set| set.rows.clone()).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// `GET DIAGNOSTICS` as the equivalent assignments, if the leased connection does not have the conditions; `None` if the
     /// connection must be asked, because it has them, or nobody else has what is asked.
     pub(in super::super) async fn diagnostics(
@@ -295,7 +396,10 @@ impl Session {
                 (DiagnosticsItem::MessageText, Some(Some(condition))) => {
                     format!("_utf8mb3 {}", quoted(&condition.message))
                 }
-                _ => return Ok(None),
+                _ => {
+                    self.raise_again(backend).await?;
+                    return Ok(None);
+                }
             };
             assignments.push([target, b" = ", value.as_bytes()].concat());
         }
@@ -303,10 +407,32 @@ impl Session {
     }
 }
 
-/// The form in which a system variable is inserted into a statement.
-fn variable_shape(family: Family) -> Shape {
+/// Whose types values have that are inserted into a statement.
+pub(in super::super) fn dialect(family: Family) -> Dialect {
     match family {
-        Family::MySql => Shape::Variable,
-        Family::MariaDb => Shape::MariaDbVariable,
+        Family::MySql => Dialect::MySql,
+        Family::MariaDb => Dialect::MariaDb,
     }
 }
+
+/// Whether a statement may ask for `ROW_COUNT()`.
+fn may_ask_row_count(statement: &Statement, text: &[u8]) -> bool {
+    statement.flags.intersects(Flags::ROW_COUNT)
+        || statement.kind == Kind::GetDiagnostics
+        || !statement.is_certain(text)
+}
+
+/// A query that leaves this value of `FOUND_ROWS()`, up to a limit.
+fn counting(rows: u64) -> String {
+    const DIGIT: &str = "(SELECT 0 UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 \
+                         UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)";
+    let rows = rows.min(MOST_COUNTED);
+    let of_one = format!("SELECT 1 FROM {DIGIT} AS a");
+    match rows {
+        0..=10 => format!("{of_one} LIMIT {rows}"),
+        _ => format!("{of_one}, {DIGIT} AS b, {DIGIT} AS c LIMIT {rows}"),
+    }
+}
+
+/// The largest value of `FOUND_ROWS()` that is set on a connection: as many rows are read for it.
+const MOST_COUNTED: u64 = 1000;

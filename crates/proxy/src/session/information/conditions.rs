@@ -4,13 +4,15 @@
 //! Narrows' own. The protocol reports how many there are; their contents are fetched only if a client asks, or if another
 //! session leases the connection.
 
-use narrows_sql::{Escapes, Flags, Kind, Statement, keeps_conditions_on_mariadb};
+use narrows_sql::{
+    Earlier, Escapes, Flags, Kind, Statement, earlier_conditions_on_mariadb, earlier_conditions_on_mysql,
+};
 use narrows_wire::charset::Family;
 use narrows_wire::codec::put_lenenc_bytes;
 use narrows_wire::{Command, Errno, Reader};
 
 use super::super::outcome::Outcome;
-use super::{Left, asks_conditions};
+use super::Left;
 
 /// How many conditions the last statement has, and where they are.
 #[derive(Debug, Default)]
@@ -19,6 +21,8 @@ pub(in super::super) struct Conditions {
     pub(in super::super) warnings: u16,
     /// `@@error_count`, as far as the protocol reports it: an ERR packet reports one.
     pub(in super::super) errors: u16,
+    /// The SQLSTATE of the error that ended the statement.
+    sqlstate: Option<[u8; 5]>,
     place: Where,
 }
 
@@ -50,7 +54,7 @@ pub(super) struct Condition {
 }
 
 impl Conditions {
-    /// Takes over what an answer reports about conditions.
+    /// Takes over what an answer reports about conditions. `on_connection`: whether its connection may have any.
     pub(in super::super) fn note(
         &mut self,
         command: Command,
@@ -58,15 +62,29 @@ impl Conditions {
         text: &[u8],
         family: Family,
         outcome: &Outcome,
+        on_connection: &mut bool,
     ) {
-        let Some(counts) = left_by((command, statement), text, family, outcome) else { return };
-        let runs_others = matches!(statement.kind, Kind::Call | Kind::Execute);
-        if runs_others && family == Family::MariaDb && self.are_here() && counts.warnings == 0 {
-            // Only the connection knows whether the text reads a table, and such statements tie the session to it.
-            return;
+        match left_by((command, statement), text, family, outcome) {
+            After::These(counts) => {
+                *on_connection = counts.warnings > 0;
+                let place = if counts.warnings > 0 { Where::Here } else { Where::Nowhere };
+                let sqlstate = outcome.sqlstate.filter(|_| counts.errors > 0);
+                *self = Conditions { warnings: counts.warnings, errors: counts.errors, sqlstate, place };
+            }
+            After::Earlier => {}
+            After::More(errors) => {
+                *on_connection = true;
+                self.warnings = self.warnings.saturating_add(errors);
+                self.errors = self.errors.saturating_add(errors);
+                self.place = Where::Here;
+            }
+            After::Unknown if self.are_here() || statement.flags.intersects(Flags::MULTI) => {
+                // Only the connection knows, also how many there are.
+                *on_connection = true;
+                *self = Conditions { sqlstate: self.sqlstate, place: Where::Here, ..Conditions::default() };
+            }
+            After::Unknown => *self = Conditions::default(),
         }
-        let place = if counts.warnings > 0 { Where::Here } else { Where::Nowhere };
-        *self = Conditions { warnings: counts.warnings, errors: counts.errors, place };
     }
 
     /// A statement was answered with an error of Narrows' own. If it is not `kept`, it is counted and not shown.
@@ -78,17 +96,17 @@ impl Conditions {
         if !kept {
             row.clear();
         }
-        *self = Conditions { warnings: 1, errors: 1, place: Where::Own(row.into()) };
+        let sqlstate = Some(errno.sqlstate);
+        *self = Conditions { warnings: 1, errors: 1, sqlstate, place: Where::Own(row.into()) };
     }
 
     /// After an error that the session does not keep: `errors` is the server's count.
     pub(in super::super) fn note_uncounted_error(&mut self, errors: u64) {
         let errors = u16::try_from(errors).unwrap_or(u16::MAX);
-        *self = Conditions { warnings: errors, errors, place: Where::Nowhere };
+        *self = Conditions { warnings: errors, errors, sqlstate: None, place: Where::Nowhere };
     }
 
-    /// Whether the leased connection has them. If not, its conditions must be cleared before it is asked for warnings: they
-    /// are those of another session, or of our own assignments.
+    /// Whether the leased connection has them.
     pub(in super::super) fn are_here(&self) -> bool {
         matches!(self.place, Where::Here)
     }
@@ -101,6 +119,20 @@ impl Conditions {
     /// The row of an error of Narrows' own; empty if the session does not keep it.
     pub(super) fn own(&self) -> Option<&[u8]> {
         if let Where::Own(row) = &self.place { Some(row) } else { None }
+    }
+
+    /// The SQLSTATE of a condition.
+    pub(super) fn sqlstate(&self, is_error: bool) -> &[u8] {
+        match &self.sqlstate {
+            _ if !is_error => b"01000",
+            Some(told) => told,
+            None => b"HY000",
+        }
+    }
+
+    /// They were set on the leased connection.
+    pub(super) fn are_set_here(&mut self) {
+        self.place = Where::Here;
     }
 
     pub(super) fn leave(&mut self, left: &Left) {
@@ -124,22 +156,54 @@ impl Conditions {
     }
 }
 
-/// The conditions after a command; `None`: those of the previous statement.
+/// The conditions after a statement.
+enum After {
+    /// Its own.
+    These(Counts),
+    /// Those of the statement before.
+    Earlier,
+    /// Those, and errors of its own, although it has succeeded.
+    More(u16),
+    /// They depend on what its text does not show.
+    Unknown,
+}
+
+impl After {
+    /// These, and more errors.
+    fn and(self, more: u16) -> After {
+        match self {
+            After::These(Counts { warnings, errors }) => After::These(Counts {
+                warnings: warnings.saturating_add(more),
+                errors: errors.saturating_add(more),
+            }),
+            After::Earlier => After::More(more),
+            After::More(errors) => After::More(errors.saturating_add(more)),
+            After::Unknown => After::Unknown,
+        }
+    }
+}
+
+/// The conditions after a command.
 fn left_by(
     (command, statement): (Command, &Statement),
     text: &[u8],
     family: Family,
     outcome: &Outcome,
-) -> Option<Counts> {
+) -> After {
     if !statement.flags.intersects(Flags::MULTI) {
         return left_by_one(command, statement, text, family, (outcome.warnings, outcome.error));
     }
-    let mut left = None;
+    let mut left = After::Earlier;
     let mut before = outcome.warnings_before.iter();
     for (one, statement) in narrows_sql::parts(text, Escapes::Backslash) {
         let warnings = before.next();
         let told = warnings.map_or((outcome.warnings, outcome.error), |warnings| (*warnings, None));
-        left = left_by_one(command, &statement, one, family, told).or(left);
+        left = match left_by_one(command, &statement, one, family, told) {
+            After::Earlier => left,
+            After::More(errors) => left.and(errors),
+            After::Unknown if matches!(left, After::These(Counts { warnings: 0, .. })) => left,
+            after => after,
+        };
         if warnings.is_none() {
             break;
         }
@@ -148,26 +212,40 @@ fn left_by(
 }
 
 /// The same for one statement. A statement that asks for conditions keeps them; on MariaDB so does any statement that
-/// reads no table and has no condition of its own.
+/// uses no table and has no condition of its own.
 fn left_by_one(
     command: Command,
     statement: &Statement,
     text: &[u8],
     family: Family,
     (warnings, error): (u16, Option<u16>),
-) -> Option<Counts> {
+) -> After {
     let counts = match error {
         Some(_) => Counts { warnings: 1, errors: 1 },
         None => Counts { warnings, errors: 0 },
     };
-    let asks = asks_conditions(statement) && statement.kind != Kind::Select;
+    // A condition that does not exist.
+    if error.is_none() && statement.kind == Kind::GetDiagnostics && warnings > 0 {
+        return After::More(warnings);
+    }
+    let asks = matches!(statement.kind, Kind::ShowWarnings | Kind::GetDiagnostics);
     if error.is_none() && (asks || command == Command::InitDb) {
-        return None;
+        return After::Earlier;
     }
-    if family == Family::MySql || counts.warnings > 0 {
-        return Some(counts);
+    if counts.warnings > 0 {
+        return After::These(counts);
     }
-    (!keeps_conditions_on_mariadb(text, statement)).then_some(counts)
+    let earlier = match family {
+        Family::MySql => earlier_conditions_on_mysql(text, statement),
+        Family::MariaDb => earlier_conditions_on_mariadb(text, statement),
+    };
+    match earlier {
+        Earlier::Cleared => After::These(counts),
+        Earlier::Kept => After::Earlier,
+        // Its text has not run.
+        Earlier::Unknown if command == Command::StmtPrepare => After::Earlier,
+        Earlier::Unknown => After::Unknown,
+    }
 }
 
 /// Whether a row of `SHOW WARNINGS` is about an error.

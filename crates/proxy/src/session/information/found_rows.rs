@@ -1,15 +1,13 @@
 //! `FOUND_ROWS()`.
 
-use narrows_sql::{Kind, Statement, has_select, shows_by_select};
 use narrows_wire::charset::Family;
 
 use super::Left;
-use crate::session::outcome::Outcome;
 
 /// The value of `FOUND_ROWS()`, and where it is.
 #[derive(Debug, Default)]
 pub(in super::super) enum FoundRows {
-    /// No rows were counted yet: 0.
+    /// No rows were counted yet: the value of a new session.
     #[default]
     Unknown,
     /// The protocol reported it. `by_last`: the last statement set it, so that the connection that ran it has the same value.
@@ -21,6 +19,14 @@ pub(in super::super) enum FoundRows {
 }
 
 impl FoundRows {
+    /// `FOUND_ROWS()` of a session that has counted no rows.
+    pub(super) fn of_new_session(family: Family) -> u64 {
+        match family {
+            Family::MySql => 0,
+            Family::MariaDb => 1,
+        }
+    }
+
     /// A statement ran. `found`: what its answer reported; `only_here`: it has set the value, and its answer does not report
     /// it.
     pub(super) fn after_statement(&mut self, found: Option<u64>, only_here: bool) {
@@ -55,31 +61,5 @@ impl FoundRows {
         if let FoundRows::Here = self {
             *self = FoundRows::Unknown;
         }
-    }
-}
-
-/// Whether the rows of an answer become the value of `FOUND_ROWS()`: servers count those of a `SELECT`, and of a `SHOW`
-/// that they turn into one. For other statements it is undefined.
-pub(super) fn sets_found_rows(statement: &Statement, text: &[u8]) -> bool {
-    match statement.kind {
-        Kind::Select | Kind::Execute => true,
-        _ => shows_by_select(text, statement),
-    }
-}
-
-/// The value of `FOUND_ROWS()` after statements without rows. The manual calls it undefined; this is what MySQL 9.7 and
-/// MariaDB 10.11 do.
-pub(super) fn found_besides(
-    statement: &Statement,
-    text: &[u8],
-    family: Family,
-    outcome: &Outcome,
-) -> Option<u64> {
-    match (statement.kind, family) {
-        (Kind::Do, Family::MySql) => Some(1),
-        (Kind::Update, Family::MySql) => outcome.counted,
-        (Kind::Insert | Kind::Replace, _) if has_select(text) => outcome.counted,
-        (Kind::Create | Kind::CreateTemporaryTable, Family::MariaDb) if has_select(text) => outcome.counted,
-        _ => None,
     }
 }

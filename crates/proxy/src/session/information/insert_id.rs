@@ -1,12 +1,15 @@
 //! `LAST_INSERT_ID()`.
 //!
 //! An OK packet has an id whether it was generated or given explicitly, but only a generated one is what the function
-//! returns. So several connections may have set it; the last one is asked first, and the others only if it did not.
+//! returns. So several connections may have set it; the last one is asked first, and the others only if it did not. A
+//! connection that changes its client has 0, as a new one, which no insert generates: if it is still 0 later, the client has
+//! not set it there. So nothing but the client's own value and 0 is ever on its connection.
 
 use narrows_sql::{Flags, Kind, Statement};
 
 use super::Left;
 use crate::backend::InsertId;
+use crate::session::outcome::Outcome;
 
 /// The value of `LAST_INSERT_ID()`, and where it is.
 #[derive(Debug, Default)]
@@ -15,8 +18,8 @@ pub(in super::super) struct LastInsertId {
     named: u64,
     /// The value when it was last known exactly, before later OK packets had ids.
     known: u64,
-    /// The leased connection may have set it; the ids in its OK packets.
-    here: Option<Vec<u64>>,
+    /// The leased connection may have set it.
+    here: bool,
     /// The connections that may have set it, the last one at the end.
     left: Vec<Left>,
     /// The process that had it has died.
@@ -36,22 +39,18 @@ impl LastInsertId {
 
     /// Whether the leased connection may have set it.
     pub(in super::super) fn is_here(&self) -> bool {
-        self.here.is_some()
+        self.here
     }
 
     /// An OK packet has an id.
     pub(super) fn is_named(&mut self, id: u64) {
         self.named = id;
-        let named = self.here.get_or_insert_default();
-        if named.len() == REMEMBERED {
-            named.remove(0);
-        }
-        named.push(id);
+        self.here = true;
     }
 
     /// The leased connection may have set it.
     pub(in super::super) fn may_be_here(&mut self) {
-        self.here.get_or_insert_default();
+        self.here = true;
     }
 
     /// The session has set it to `id` on the leased connection.
@@ -61,30 +60,35 @@ impl LastInsertId {
         self.may_be_here();
     }
 
-    /// The leased connection has the same value as before the session used it, so the session has not changed it there.
-    pub(super) fn is_unchanged(&mut self, before: u64) {
-        if self.here.as_ref().is_some_and(|named| !named.contains(&before)) {
-            self.here = None;
-        }
+    /// The session has not set it on the leased connection.
+    pub(super) fn is_not_here(&mut self) {
+        self.here = false;
     }
 
     pub(super) fn leave(&mut self, left: &Left) {
-        let Some(named) = self.here.take() else { return };
+        if !std::mem::take(&mut self.here) {
+            return;
+        }
         if self.left.len() == REMEMBERED {
             self.left.remove(0);
         }
-        self.left.push(Left { named, ..left.clone() });
+        self.left.push(left.clone());
     }
 
     pub(super) fn meet(&mut self, is_there: impl Fn(&Left) -> bool) {
-        self.here = self.left.pop_if(|left| is_there(left)).map(|left| left.named);
+        self.here = self.left.pop_if(|left| is_there(left)).is_some();
     }
 
     pub(super) fn forget_here(&mut self) {
-        if self.here.take().is_some() {
+        if std::mem::take(&mut self.here) {
             self.known = self.named;
             self.left.clear();
         }
+    }
+
+    /// Whether its value may be on another connection than the leased one, or nowhere but here.
+    pub(super) fn may_be_elsewhere(&self) -> bool {
+        self.known != 0 || !self.left.is_empty()
     }
 
     /// The connections that may have set it, the last one at the end.
@@ -98,11 +102,10 @@ impl LastInsertId {
     }
 
     /// The value, if a connection's answer decides it; `None` if that connection did not set it.
-    pub(super) fn decided_by(&self, left: &Left, answer: Option<InsertId>) -> Option<u64> {
+    pub(super) fn decided_by(&self, answer: Option<InsertId>) -> Option<u64> {
         match answer {
             Some(InsertId::Is(id)) => Some(id),
-            // Another client's id may happen to be the same.
-            Some(InsertId::Unchanged(id)) => left.named.contains(&id).then_some(id),
+            Some(InsertId::Unchanged) => None,
             Some(InsertId::Lost) | None => Some(self.named),
         }
     }
@@ -116,22 +119,23 @@ impl LastInsertId {
     }
 }
 
-/// Connections and ids that are remembered, so that a client that inserts and never asks does not use ever more memory.
+/// Connections that are remembered, so that a client that inserts and never asks does not use ever more memory.
 const REMEMBERED: usize = 8;
 
-/// Whether a statement may set `LAST_INSERT_ID()` without reporting the value: its answer has no id, or one that was given
-/// explicitly.
-pub(super) fn may_set_an_id(statement: &Statement) -> bool {
-    let inserts = matches!(
-        statement.kind,
-        Kind::Insert
-            | Kind::Replace
-            | Kind::LoadData
-            | Kind::LoadDataLocal
-            | Kind::Call
-            | Kind::Execute
-            | Kind::Other
-    );
-    (inserts || statement.flags.intersects(Flags::MULTI))
-        && !statement.flags.intersects(Flags::LAST_INSERT_ID)
+/// Whether a statement may have set `LAST_INSERT_ID()` although its answer does not report an id.
+pub(super) fn may_set_untold(statement: &Statement, text: &[u8], outcome: &Outcome) -> bool {
+    let has_rows = outcome.affected_rows.is_none();
+    // Rows before the failed one may have set it.
+    let has_failed = outcome.error.is_some();
+    // `LAST_INSERT_ID(5)` sets it; `@@identity` and `SHOW VARIABLES` only read it.
+    if statement.flags.intersects(Flags::LAST_INSERT_ID_CALL | Flags::MULTI) {
+        return true;
+    }
+    match statement.kind {
+        // `INSERT .. RETURNING` answers with rows, and the packet that ends them has no id.
+        Kind::Insert | Kind::Replace => has_failed || has_rows,
+        Kind::SetStatement => has_failed || has_rows && narrows_sql::names_any(text, &["RETURNING", "CALL"]),
+        Kind::LoadData | Kind::LoadDataLocal => true,
+        _ => !statement.is_certain(text),
+    }
 }

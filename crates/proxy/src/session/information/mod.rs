@@ -2,7 +2,11 @@
 //!
 //! Most values are reported by the protocol, so Narrows knows them. Others are known only to the connection that ran the
 //! statement, which can be asked as long as no other session has used it. The next session that leases it first collects
-//! the value for this one (`backend/diagnostics.rs`).
+//! the value for this one, and clears it there (`backend/diagnostics.rs`).
+//!
+//! A question that is read in the text of a statement is answered in one of these ways. What an *opaque* statement
+//! ([`Statement::is_certain`]) may ask nobody can read, so it gets a connection that has the values: the one that it left them on, or
+//! another one on which they are set first (`Session::set_own_values`).
 //!
 //! ```text
 //!                 a statement ran, and its answer lacks the value
@@ -25,7 +29,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use narrows_sql::{Flags, Kind, Statement, has_offset, literal_offset};
+use narrows_sql::set::Assignment;
+use narrows_sql::{Escapes, Flags, FoundRowsAfter, Kind, Statement, counted, literal_offset};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno};
 
@@ -34,16 +39,47 @@ use super::outcome::Outcome;
 use crate::backend::{Backend, DiagnosticsReceiver, Kinds, Uncollected, Use};
 use crate::snapshot::HostgroupId;
 
+pub(super) use ask::dialect;
+
 use conditions::Conditions;
-use found_rows::{FoundRows, found_besides, sets_found_rows};
-use insert_id::{LastInsertId, may_set_an_id};
+use found_rows::FoundRows;
+use insert_id::{LastInsertId, may_set_untold};
 
-/// What a statement asks about earlier ones.
-const ASKS: Flags = Flags::FOUND_ROWS.union(Flags::ROW_COUNT).union(Flags::WARNING_COUNT);
+/// Whether a command must find its client's values on its connection, because they cannot be put into its text.
+pub(super) fn needs_own_values(job: &Job, text: &[u8], family: Family) -> bool {
+    match job.command {
+        Command::Query if !job.whole => true,
+        Command::Query if job.statement.flags.intersects(Flags::MULTI) => {
+            let asks = |statement: &Statement, one: &[u8]| {
+                statement.asks_about_last() || is_opaque_part(statement, one, family)
+            };
+            let first_asks = job.statement.asks_about_last();
+            first_asks
+                || narrows_sql::parts(text, Escapes::Backslash).any(|(one, statement)| asks(&statement, one))
+        }
+        Command::Query if job.statement.kind == Kind::SetStatement => {
+            let parsed = narrows_sql::set::parse(text);
+            let Ok([Assignment::Statement { offset, .. }]) = parsed.as_deref() else { return true };
+            let one = text.get(*offset..).unwrap_or_default();
+            let statement = narrows_sql::classify(one);
+            statement.asks_about_last() || is_opaque_part(&statement, one, family)
+        }
+        Command::Query => is_opaque_part(&job.statement, text, family),
+        // Servers answer some of these questions when they prepare the statement.
+        Command::StmtPrepare => job.statement.asks_about_last(),
+        Command::StmtExecute | Command::StmtBulkExecute => {
+            job.statement.asks_about_last() || is_opaque_part(&job.statement, text, family)
+        }
+        _ => false,
+    }
+}
 
-/// Whether a statement asks about the previous one, which only its connection knows, and only until the next statement.
-pub(super) fn asks_about_last(statement: &Statement) -> bool {
-    matches!(statement.kind, Kind::ShowWarnings | Kind::GetDiagnostics) || statement.flags.intersects(ASKS)
+/// Whether a single statement may ask anything about earlier ones without its text showing that, or may leave
+/// `FOUND_ROWS()` as it was, which is then only on its connection.
+fn is_opaque_part(statement: &Statement, text: &[u8], family: Family) -> bool {
+    !statement.is_certain(text)
+        || matches!(statement.kind, Kind::Explain | Kind::ExplainAnalyze | Kind::Set | Kind::Do)
+            && counted(text, statement, dialect(family)) == FoundRowsAfter::Unknown
 }
 
 /// Whether a statement asks for warnings and errors.
@@ -59,6 +95,8 @@ pub(super) struct Information {
     pub(super) insert_id: LastInsertId,
     /// `FOUND_ROWS()`.
     pub(super) found_rows: FoundRows,
+    /// Whether the leased connection has the client's `FOUND_ROWS()`.
+    found_rows_are_here: bool,
     /// `SHOW WARNINGS`, `@@warning_count`, `@@error_count`, `GET DIAGNOSTICS`.
     pub(super) conditions: Conditions,
     /// `ROW_COUNT()`, which the protocol reports.
@@ -93,20 +131,22 @@ pub(super) struct Place {
 pub(super) struct Left {
     place: Place,
     receiver: Arc<DiagnosticsReceiver>,
-    /// The insert ids in its answers.
-    named: Vec<u64>,
 }
 
 impl Left {
     /// What a connection keeps about the statement that ran on it last.
     fn on(backend: &mut Backend, kinds: Kinds) -> Left {
         let left = Left::at(Place::of(backend));
-        backend.login.uncollected = Some(Uncollected::new(&left.receiver, kinds));
+        let mut uncollected = Uncollected::new(&left.receiver, kinds);
+        if let Some(earlier) = &backend.login.uncollected {
+            uncollected.includes(earlier);
+        }
+        backend.login.uncollected = Some(uncollected);
         left
     }
 
     fn at(place: Place) -> Left {
-        Left { place, receiver: Arc::default(), named: Vec::new() }
+        Left { place, receiver: Arc::default() }
     }
 }
 
@@ -146,7 +186,7 @@ impl Information {
     /// Whether a statement asks for what was lost with the process that served the session before. After any other
     /// statement, the last one is not lost any more.
     pub(super) fn asks_for_lost(&mut self, statement: &Statement) -> bool {
-        std::mem::take(&mut self.last_is_lost) && asks_about_last(statement)
+        std::mem::take(&mut self.last_is_lost) && statement.asks_about_last()
             || self.insert_id.is_lost && statement.flags.intersects(Flags::LAST_INSERT_ID)
     }
 
@@ -159,7 +199,6 @@ impl Information {
     pub(super) fn note_results(
         &mut self,
         (command, statement, text): (Command, &Statement, &[u8]),
-        family: Family,
         outcome: &Outcome,
     ) {
         // Nothing has run.
@@ -169,14 +208,7 @@ impl Information {
         if outcome.last_insert_id != 0 {
             self.insert_id.is_named(outcome.last_insert_id);
         }
-        let may_be_set = match outcome.error {
-            // Rows before the failed one may have set it, which an ERR packet does not report.
-            Some(_) => may_set_an_id(statement),
-            // `INSERT .. RETURNING` answers with rows, and the packet that ends them has no id.
-            None => matches!(statement.kind, Kind::Insert | Kind::Replace) && outcome.affected_rows.is_none(),
-        };
-        // `LAST_INSERT_ID(5)` sets it; `@@identity` and `SHOW VARIABLES` only read it.
-        if may_be_set || statement.flags.intersects(Flags::LAST_INSERT_ID_CALL) {
+        if may_set_untold(statement, text, outcome) {
             self.insert_id.may_be_here();
         }
         self.row_count = match (outcome.error, outcome.affected_rows) {
@@ -184,20 +216,45 @@ impl Information {
             (None, Some(rows)) => i64::try_from(rows).unwrap_or(i64::MAX),
             _ => -1,
         };
-        let calculated = statement.flags.intersects(Flags::SQL_CALC_FOUND_ROWS)
-            || statement.kind == Kind::Select && has_offset(text, statement);
-        let found = match outcome.rows {
-            _ if outcome.error.is_some() || calculated => None,
-            Some(rows) if sets_found_rows(statement, text) => Some(rows),
-            Some(_) => None,
-            None => found_besides(statement, text, family, outcome),
+    }
+
+    /// Takes over what the answer to a statement, which was the last one on the leased connection, tells about
+    /// `FOUND_ROWS()`.
+    pub(super) fn note_found_rows(
+        &mut self,
+        (command, statement, text): (Command, &Statement, &[u8]),
+        family: Family,
+        outcome: &Outcome,
+    ) {
+        if command == Command::StmtPrepare && outcome.error.is_none() {
+            return;
+        }
+        let effect = match counted(text, statement, dialect(family)) {
+            FoundRowsAfter::Kept => FoundRowsAfter::Kept,
+            // Some of its parts may have counted.
+            _ if outcome.error.is_some() => FoundRowsAfter::Unknown,
+            effect => effect,
         };
-        let is_call = statement.kind == Kind::Call && outcome.rows.is_some();
-        // Its rows were counted, and went into variables or a file.
-        let is_into = statement.kind == Kind::Select
-            && statement.flags.intersects(Flags::EFFECTS)
-            && outcome.rows.is_none();
-        let only_here = outcome.error.is_none() && (calculated || is_call || is_into);
+        let (found, only_here) = match effect {
+            FoundRowsAfter::Kept => (None, false),
+            // Rows that went into variables or a file.
+            FoundRowsAfter::Answer => (outcome.rows, outcome.rows.is_none()),
+            FoundRowsAfter::One => (Some(1), false),
+            // `UPDATE .. WHERE 0` does not count rows, and its answer is that of an `UPDATE` that has counted none.
+            FoundRowsAfter::Reported if statement.kind == Kind::Update && outcome.counted == Some(0) => {
+                match self.found_rows_are_here {
+                    true => (None, true),
+                    false => (Some(0), false),
+                }
+            }
+            FoundRowsAfter::Reported => (outcome.counted, false),
+            FoundRowsAfter::Untold => (None, true),
+            FoundRowsAfter::Unknown => {
+                let has_rows = outcome.rows.is_some() && outcome.error.is_none();
+                (None, self.found_rows_are_here || has_rows)
+            }
+        };
+        self.found_rows_are_here |= found.is_some() || only_here;
         self.found_rows.after_statement(found, only_here);
     }
 
@@ -209,14 +266,16 @@ impl Information {
         family: Family,
         outcome: &Outcome,
     ) {
-        self.conditions.note(job.command, &job.statement, text, family, outcome);
-        self.note_results((job.command, &job.statement, text), family, outcome);
+        self.conditions.note(job.command, &job.statement, text, family, outcome, &mut false);
+        self.note_results((job.command, &job.statement, text), outcome);
+        self.found_rows_are_here = false;
+        self.note_found_rows((job.command, &job.statement, text), family, outcome);
         if let FoundRows::Here = self.found_rows {
             let skipped = literal_offset(text).unwrap_or_default();
             let rows = outcome.rows.unwrap_or_default();
             self.found_rows = FoundRows::Known { rows: skipped + rows, by_last: true };
         }
-        self.last = Last::Nobody;
+        self.is_disturbed();
     }
 
     /// A statement was answered with an error of Narrows' own.
@@ -246,6 +305,12 @@ impl Information {
         Some(Uncollected::new(&left.receiver, kinds))
     }
 
+    /// Something of our own was or will be sent to the leased connection.
+    pub(super) fn is_disturbed(&mut self) {
+        self.last = Last::Nobody;
+        self.found_rows_are_here = false;
+    }
+
     /// A connection was leased; `is_untouched` tells whether it is the one that was given back at a place, and no other
     /// session leased it in between. Returns whether it has anything of this session, which need not be collected then.
     pub(super) fn meet(&mut self, is_untouched: impl Fn(Place) -> bool) -> bool {
@@ -259,6 +324,7 @@ impl Information {
             Last::Left(place) => Last::Left(place),
             Last::Here | Last::Nobody => Last::Nobody,
         };
+        self.found_rows_are_here = self.last == Last::Here && self.found_rows_are_here;
         self.last == Last::Here || !self.known_here().is_empty()
     }
 
@@ -266,6 +332,7 @@ impl Information {
     pub(super) fn forget_here(&mut self) {
         self.insert_id.forget_here();
         self.found_rows.forget_here();
+        self.found_rows_are_here = false;
         self.conditions.forget_here();
         if self.last == Last::Here {
             self.last = Last::Nobody;
@@ -287,7 +354,21 @@ impl Information {
     }
 
     /// The connection that a statement prefers, because that knows what is asked.
-    pub(super) fn wanted(&self, statement: &Statement) -> Option<Place> {
+    pub(super) fn wanted(&self, statement: &Statement, text: &[u8]) -> Option<Place> {
+        self.asked(statement).or_else(|| if statement.is_certain(text) { None } else { self.best() })
+    }
+
+    /// The connection that has most of the values.
+    fn best(&self) -> Option<Place> {
+        let last = match self.last {
+            Last::Left(place) => Some(place),
+            Last::Here | Last::Nobody => None,
+        };
+        last.or_else(|| self.insert_id.left().last().map(|left| left.place))
+    }
+
+    /// The connection that knows what the text of a statement asks.
+    fn asked(&self, statement: &Statement) -> Option<Place> {
         let last = match self.last {
             Last::Left(place) => Some(place),
             Last::Here | Last::Nobody => None,
@@ -303,7 +384,7 @@ impl Information {
                 FoundRows::Known { .. } => {}
             }
         }
-        if asks_about_last(statement) {
+        if statement.asks_about_last() {
             return last;
         }
         let asks_id = statement.flags.intersects(Flags::LAST_INSERT_ID);
@@ -318,9 +399,6 @@ impl Information {
             Kind::Select | Kind::Show | Kind::Do | Kind::ShowWarnings | Kind::GetDiagnostics
         );
         let changes = statement.flags.intersects(Flags::EFFECTS.union(Flags::FOR_UPDATE));
-        self.wanted(statement).filter(|_| asks && !changes).map(|place| place.hostgroup)
+        self.asked(statement).filter(|_| asks && !changes).map(|place| place.hostgroup)
     }
 }
-
-/// Clears a server's warnings. MariaDB does so only for statements that read a table.
-pub(super) const CLEAR_CONDITIONS: &str = "DO (SELECT 1 FROM (SELECT 1) t)";

@@ -23,7 +23,7 @@ pub(super) const TRIES: u32 = 8;
 
 impl Session {
     /// Makes room on a connection for one more statement.
-    pub(super) async fn make_room(&self, backend: &mut Backend) -> Result<(), Broken> {
+    pub(super) async fn make_room(&mut self, backend: &mut Backend) -> Result<(), Broken> {
         let snapshot = self.snapshot();
         self.watch_limit(backend).await?;
         let figures = Arc::clone(&backend.login.server.figures);
@@ -36,8 +36,8 @@ impl Session {
     }
 
     /// Asks the server for its limit, from time to time.
-    async fn watch_limit(&self, backend: &Backend) -> Result<(), Broken> {
-        let figures = &backend.login.server.figures;
+    async fn watch_limit(&mut self, backend: &mut Backend) -> Result<(), Broken> {
+        let figures = Arc::clone(&backend.login.server.figures);
         let now = self.worker.peers.started.elapsed().as_secs() + 1;
         let at = figures.prepared_limit_at.load(Ordering::Relaxed);
         let due = at == 0 || now >= at + WATCH_SECONDS;
@@ -48,6 +48,10 @@ impl Session {
             return Ok(());
         }
         let limit = self.snapshot().variables.connect_timeout_server_max;
+        // The question takes the place of the client's last statement.
+        let unsent = |error: BackendError| Broken::Unsent { text: error.to_string() };
+        self.take_what_is_here(backend).await.map_err(unsent)?;
+        self.data.information.is_disturbed();
         match backend.prepared_limit(limit).await {
             Ok(Some(most)) => figures.prepared_limit.store(most.max(1), Ordering::Relaxed),
             Ok(None) | Err(BackendError::Server(_)) => {}

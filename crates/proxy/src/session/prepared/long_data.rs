@@ -29,7 +29,12 @@ impl Session {
 
     async fn part_of_parameter(&mut self, request: &mut Request) -> Result<(), End> {
         let Some(statement) = self.open_statement(request) else { return self.skip(request).await };
-        if statement.failed.borrow().is_some() {
+        if let Some([low, high]) = request.argument_after(4).first_chunk()
+            && u16::from_le_bytes([*low, *high]) >= statement.params.get()
+        {
+            statement.has_wrong_part.set(true);
+        }
+        if statement.failed.borrow().is_some() || statement.has_wrong_part.get() {
             return self.skip(request).await;
         }
         statement.has_long_data.set(true);

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use narrows_sql::{Flags, Kind, Shape, Statement, Substitute, substitute};
+use narrows_sql::{Flags, Kind, Statement, substitute};
 use narrows_wire::charset::Family;
 use narrows_wire::execute::CURSOR_FLAGS;
 use narrows_wire::response::Expect;
@@ -28,7 +28,7 @@ use narrows_wire::{Command, Errno};
 use super::connection::Stop;
 use super::effects::ServerStatement;
 use super::errors::malformed;
-use super::information::asks_about_last;
+use super::information::dialect;
 use super::job::Job;
 use super::job::NOWHERE;
 use super::outcome::Outcome;
@@ -89,9 +89,11 @@ impl Session {
             }
             Route::Ok(text) => return Err((Errno::NOT_ALLOWED_COMMAND, text)),
         };
-        let own_id = Substitute { name: "CONNECTION_ID", value: self.handle.id.into(), shape: Shape::Id };
         let substituted = match statement.flags.intersects(Flags::CONNECTION_ID) && request.whole {
-            true => substitute(text, &[own_id]),
+            true => {
+                let dialect = dialect(self.family().unwrap_or(Family::MySql));
+                substitute(text, self.own_id().as_slice(), dialect)
+            }
             false => None,
         };
         let bytes = substituted.as_deref().map_or(text.len(), <[u8]>::len);
@@ -111,12 +113,14 @@ impl Session {
             id: self.data.statements.last_id,
             prepared: ClientShare::new(prepared),
             params: Cell::new(0),
+            columns_told: Cell::new(0),
             types: RefCell::default(),
             derived: RefCell::default(),
-            tied: !request.whole || asks_about_last(&statement),
+            tied: !request.whole || statement.asks_about_last(),
             ruled: RefCell::default(),
             dry_run: RefCell::default(),
             has_long_data: Cell::default(),
+            has_wrong_part: Cell::default(),
             failed: RefCell::default(),
         };
         let mut job = Job::new(Command::StmtPrepare, statement, request.whole);
@@ -156,7 +160,11 @@ impl Session {
                 self.record_answered(command, &prepared.text, error);
             }
         }
-        let refusal = match (statement.failed.take(), route) {
+        let failed = match statement.has_wrong_part.get() {
+            true => Some((Errno::WRONG_ARGUMENTS, self.wrong_part().to_owned())),
+            false => statement.failed.take(),
+        };
+        let refusal = match (failed, route) {
             (Some(failed), _) => Err(failed),
             (None, Route::Refuse(errno, text)) => Err((errno, text)),
             (None, Route::Ok(text)) => {
@@ -239,6 +247,7 @@ impl Session {
             return self.unknown_statement(request, command).await;
         };
         statement.failed.take();
+        statement.has_wrong_part.set(false);
         let Some(hostgroup) = self.held_at(&statement, PinReason::HELD_STATEMENT) else {
             self.skip(request).await?;
             self.data.warnings = 0;
@@ -324,6 +333,14 @@ impl Session {
         self.reply_error_at(request.answer(), Errno::UNKNOWN_STMT_HANDLER, &text).await
     }
 
+    /// The error of a statement that was sent a part of a parameter that it does not have, as servers name it.
+    fn wrong_part(&self) -> &'static str {
+        match self.family() {
+            Some(Family::MySql) => "Incorrect arguments to mysql_stmt_precheck",
+            _ => "Incorrect arguments to mysqld_stmt_send_long_data",
+        }
+    }
+
     fn family(&self) -> Option<Family> {
         client::family(&self.snapshot(), &self.want.account)
     }
@@ -340,6 +357,9 @@ impl Session {
         let id = statement.id;
         if matches!(job.command, Command::StmtExecute | Command::StmtBulkExecute) {
             statement.prepared.note_columns(outcome.columns);
+            if statement.columns_told.get() != 0 && outcome.columns != 0 {
+                statement.columns_told.set(u16::try_from(outcome.columns).unwrap_or(u16::MAX));
+            }
         }
         let statements = &mut backend.login.statements;
         match becomes {
@@ -354,6 +374,7 @@ impl Session {
                     statements.hold(prepared.identity, id);
                 }
                 statement.params.set(ok.params);
+                statement.columns_told.set(ok.columns);
                 self.data.statements.add(Rc::clone(statement));
             }
             ServerStatement::HasCursor => statements.hold(statement.identity(Expect::Cursor), id),

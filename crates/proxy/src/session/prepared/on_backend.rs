@@ -45,7 +45,7 @@ impl Session {
             Command::StmtExecute | Command::StmtBulkExecute | Command::StmtSendLongData => {
                 let identity = self.derive(backend, request, job, statement);
                 self.drop_others_types(backend, request, job, statement, identity);
-                if let Err(error) = self.have_statement(backend, request, job, statement, identity).await? {
+                if let Err(error) = self.have_statement(backend, request, statement, identity).await? {
                     return Ok(Ready::Refused(error));
                 }
                 if job.command == Command::StmtSendLongData {
@@ -84,7 +84,12 @@ impl Session {
             _ => HoldBack::default(),
         };
         let of = statement.prepared.statement;
-        Answering { of, statement: statement.id, hold_back, file: may_load_a_file(&of), ..job.answering() }
+        let columns_told = match job.command {
+            Command::StmtExecute | Command::StmtBulkExecute => statement.columns_told.get(),
+            _ => 0,
+        };
+        let file = may_load_a_file(&of);
+        Answering { of, statement: statement.id, hold_back, columns_told, file, ..job.answering() }
     }
 
     /// Handles an error that the client has not received, so that the command can be tried again.
@@ -261,7 +266,6 @@ impl Session {
         &mut self,
         backend: &mut Backend,
         request: &mut Request,
-        job: &Job,
         statement: &ClientStatement,
         identity: Identity,
     ) -> Result<Result<(), ServerError>, Broken> {
@@ -272,9 +276,17 @@ impl Session {
         let prepared = Arc::clone(&statement.prepared);
         let limit = self.snapshot().variables.connect_timeout_server_max;
         let unsent = |error: BackendError| Broken::Unsent { text: error.to_string() };
-        let elsewhere = !prepared.state.prepares_like(&backend.login.state);
+        // What it is in now, which may be read only.
+        let before = Arc::clone(&backend.login.state);
+        let elsewhere = !prepared.state.prepares_like(&before);
         if elsewhere {
-            backend.align(&prepared.state, false, None, limit).await.map_err(unsent)?;
+            let mut home = Arc::clone(&prepared.state);
+            // A schema cannot be taken away. What was prepared without one names the schema of every table and routine, so that
+            // only DATABASE() has another value in one.
+            if home.schema.is_none() && backend.login.state.schema.is_some() {
+                Arc::make_mut(&mut home).schema.clone_from(&backend.login.state.schema);
+            }
+            backend.align(&home, false, None, limit).await.map_err(unsent)?;
         }
         let mut tries = 0;
         let answer = loop {
@@ -288,7 +300,7 @@ impl Session {
             }
         };
         if elsewhere {
-            backend.align(&self.state_for(job), false, None, limit).await.map_err(unsent)?;
+            backend.align(&before, false, None, limit).await.map_err(unsent)?;
         }
         Ok(answer.map(|ok| backend.login.statements.add(identity, ok.id, prepared)))
     }

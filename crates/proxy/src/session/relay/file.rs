@@ -18,8 +18,11 @@ impl Relay<'_> {
         if !may || !self.session.snapshot().variables.enable_load_data_local_infile {
             return self.refuse_file(length).await;
         }
+        // The numbers of the file's packets, as the client counts and as the server does.
         let question = self.packet(length).get(HEADER_LENGTH - 1).copied().unwrap_or_default();
-        let mut sequence = question.wrapping_add(1);
+        let mut for_server = question.wrapping_add(1);
+        let mut sequence = for_server.wrapping_add(self.tracker.shift());
+        let changes = self.session.is_compressed() || sequence != for_server;
         self.pass(length);
         self.flush().await?;
         let session = self.session;
@@ -32,10 +35,11 @@ impl Relay<'_> {
             self.hold_file(HEADER_LENGTH, sequence).await?;
             let held = self.request.rest_mut();
             let header = Header::decode(held.filled()).expect("four bytes are held");
-            if session.is_compressed() {
-                renumber(held, sequence);
+            if changes {
+                renumber(held, for_server);
             }
-            sequence = sequence.wrapping_add(1);
+            self.tracker.continue_after(sequence);
+            (for_server, sequence) = (for_server.wrapping_add(1), sequence.wrapping_add(1));
             let mut left = header.packet_length();
             while left > 0 {
                 if self.request.rest_mut().is_empty() {
@@ -62,6 +66,7 @@ impl Relay<'_> {
         self.file_refused = true;
         // The client does not receive the request, so the packets of its answer have lower sequence numbers.
         self.tracker.add_shift(u8::MAX - 1);
+        self.tracker.continue_after(self.tracker.sequence().wrapping_sub(1));
         let end = Header { length: 0, sequence: sequence.wrapping_add(1) }.encode();
         self.give_file(&end).await
     }

@@ -10,13 +10,17 @@ use narrows_wire::{Capabilities, Errno, Malformed, Status};
 use super::super::errors::QUERY_TIMEOUT;
 use super::super::outcome::Broken;
 use super::Relay;
-use crate::backend::{PrepareOk, ServerError, TRACKED_VARIABLES};
+use crate::backend::{PrepareOk, Reports, ServerError, TransactionReports, WantedReports};
 
 impl Relay<'_> {
     /// Handles a packet that is examined; it follows the ready bytes.
     pub(super) async fn special(&mut self, next: Next) -> Result<Result<(), Malformed>, Broken> {
         if self.answering.apart {
-            self.hide_autocommit(next);
+            self.change_status(next, |status| status.without(Status::AUTOCOMMIT));
+        }
+        if self.answering.columns_told != 0 {
+            let differs = self.has_new_columns();
+            self.change_status(next, |status| with_new_columns(status, differs));
         }
         let done = match next {
             Next::More { .. } => Ok(()),
@@ -59,8 +63,15 @@ impl Relay<'_> {
         }
     }
 
-    /// Removes the flag for autocommit from a packet, because the client has it off.
-    pub(super) fn hide_autocommit(&mut self, next: Next) {
+    /// Whether a prepared statement has another number of columns than its client knows: the server has sent others, or a
+    /// connection on which the statement was prepared later.
+    fn has_new_columns(&self) -> bool {
+        let (told, found) = (self.answering.columns_told, self.tracker.columns());
+        told != 0 && found != 0 && found != u64::from(told)
+    }
+
+    /// Changes the status flags of a packet.
+    fn change_status(&mut self, next: Next, change: impl FnOnce(Status) -> Status) {
         let (length, is_ok) = match next {
             Next::Ok { length } => (length, true),
             Next::Eof { length } | Next::ColumnsEnd { length } if length > 0 => (length, false),
@@ -75,7 +86,7 @@ impl Relay<'_> {
             && let Some(flags) = self.buffer.filled_mut().get_mut(start + place..start + place + 2)
             && let [low, high] = *flags
         {
-            let status = Status(u16::from_le_bytes([low, high])).without(Status::AUTOCOMMIT);
+            let status = change(Status(u16::from_le_bytes([low, high])));
             flags.copy_from_slice(&status.0.to_le_bytes());
         }
     }
@@ -108,7 +119,7 @@ impl Relay<'_> {
         self.buffer.consume(length);
         match encode {
             Some(encode) => put_encoded(&mut self.out, &mut sequence, encode),
-            None => self.tracker.add_shift(u8::MAX),
+            None => self.tracker.omitted(),
         }
     }
 
@@ -139,9 +150,8 @@ impl Relay<'_> {
     pub(super) fn owed_eof(&mut self) -> bool {
         let capabilities = self.backend.login.capabilities;
         let rest = self.buffer.filled_mut().get_mut(self.ready..).unwrap_or_default();
-        let mut ahead = self.tracker.clone();
         // The same bytes are walked again later, so this walk must not change sequence numbers.
-        ahead.add_shift(ahead.shift().wrapping_neg());
+        let mut ahead = self.tracker.looking_ahead();
         let Ok(walk) = ahead.walk(rest) else { return true };
         let opens_cursor = self.answering.expect == Expect::Cursor && walk.passed == 0;
         let status = match walk.next {
@@ -168,11 +178,15 @@ impl Relay<'_> {
 
     pub(super) fn put_owed_eof(&mut self, status: Status) {
         self.eof_owed = false;
+        let status = match self.answering.columns_told {
+            0 => status,
+            _ => with_new_columns(status, self.has_new_columns()),
+        };
         let mut sequence = self.tracker.sequence().wrapping_add(1);
         self.set_ready_aside();
         let eof = Eof { warnings: 0, status };
         put_encoded(&mut self.out, &mut sequence, |out| eof.encode(out));
-        self.tracker.add_shift(1);
+        self.tracker.inserted();
     }
 
     /// Moves the ready bytes to the rewritten packets, so that another packet can be added after them.
@@ -255,6 +269,11 @@ impl Relay<'_> {
     pub(super) fn learn(&mut self, ok: &OkPacket<'_>) -> Result<(), Malformed> {
         self.outcome.status = Some(ok.status);
         self.note_warnings(ok.warnings, ok.status);
+        // MariaDB tells what it has not told before only along with something new.
+        if self.backend.login.family == Family::MySql || !ok.session_state.is_empty() {
+            self.outcome.is_untold = false;
+            self.outcome.tells_all = true;
+        }
         let ends_rows = ok.header == OkPacket::END_OF_ROWS;
         self.outcome.affected_rows = (!ends_rows).then_some(ok.affected_rows);
         self.outcome.counted = first_number(ok.info);
@@ -274,6 +293,10 @@ impl Relay<'_> {
                     self.outcome.variables.push((name, value.to_vec()));
                 }
                 Change::Schema(schema) => self.outcome.schema = Some(schema.to_vec()),
+                Change::State => self.outcome.state_changed = true,
+                Change::TransactionCharacteristics(text) => {
+                    self.outcome.characteristics = Some(text.to_vec())
+                }
                 _ => {}
             }
         }
@@ -297,27 +320,62 @@ impl Relay<'_> {
 
     /// The changes that a server would report if Narrows had not asked for more.
     pub(super) fn foreign_changes(&self, ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
-        if self.session.data.state.literal(TRACKED_VARIABLES).is_some() {
-            return Ok(ok.session_state.to_vec());
-        }
+        let login = &self.backend.login;
+        let client = login.reports_for(&self.session.data.state);
+        // The statement may have changed what is reported, also of itself.
+        let is_asked_for = matches!(login.reports, Reports::Client { .. });
         let asks_for_gtids = self.session.asks_for_gtids();
         let mut visible = Vec::with_capacity(ok.session_state.len());
         for change in ok.changes() {
             let (encoded, change) = change?;
-            let hidden = match change {
-                Change::SystemVariable { name, .. } => !TRACKED_BY_DEFAULT.contains(&name),
-                Change::Gtids(_) => !asks_for_gtids,
-                _ => false,
+            let is_visible = match change {
+                Change::SystemVariable { name, .. } => is_asked_for || client.has(name),
+                Change::Schema(_) => is_asked_for || client.schema,
+                Change::Gtids(_) => asks_for_gtids,
+                Change::TransactionState(text) => self.shows_state(text, client.transactions),
+                Change::TransactionCharacteristics(_) => {
+                    self.shows(TransactionReports::Characteristics, client.transactions)
+                }
+                Change::State => is_asked_for || client.state,
+                Change::Other { .. } => true,
             };
-            if !hidden {
+            if is_visible {
                 visible.extend_from_slice(encoded);
             }
         }
         Ok(visible)
     }
 
+    /// Whether the client receives a report of what its transaction has done.
+    fn shows_state(&self, text: &[u8], client: TransactionReports) -> bool {
+        if self.shows(TransactionReports::State, client) {
+            return true;
+        }
+        // A client that has not asked for it receives what the server sends by itself: MySQL, the begin of a transaction and its
+        // end, if it was begun by a statement.
+        let login = &self.backend.login;
+        let before = self.session.data.status;
+        match login.transaction_reports() {
+            TransactionReports::Off => true,
+            _ if login.family == Family::MariaDb => false,
+            _ if before.contains(Status::IN_TRANS) => {
+                text == NO_TRANSACTION && before.contains(Status::AUTOCOMMIT)
+            }
+            _ => text == BEGUN,
+        }
+    }
+
+    /// Whether the client receives a report about transactions, for which it must have asked with this value at least.
+    fn shows(&self, value: TransactionReports, client: TransactionReports) -> bool {
+        let login = &self.backend.login;
+        let is_asked_for = matches!(login.reports, Reports::Client { .. })
+            && login.wants_reports == (WantedReports::Client { transactions: false });
+        is_asked_for || client >= value
+    }
+
     pub(super) fn eof(&mut self, length: usize) -> Result<(), Malformed> {
         let eof = Eof::decode(self.payload(length))?;
+        self.outcome.is_untold |= eof.status.contains(Status::SESSION_STATE_CHANGED);
         self.outcome.status = Some(eof.status);
         self.note_warnings(eof.warnings, eof.status);
         self.outcome.affected_rows = None;
@@ -352,6 +410,7 @@ impl Relay<'_> {
     }
 
     pub(super) fn err(&mut self, length: usize) -> Result<(), Malformed> {
+        self.outcome.is_untold = true;
         let error = ErrPacket::decode(self.payload(length))?;
         let code = error.code;
         let untold = !self.started && self.ready == 0 && self.out.is_empty();
@@ -363,6 +422,7 @@ impl Relay<'_> {
         }
         self.session.count_error(self.backend, code, error.message);
         let told = self.session.run.record.is_some().then(|| error.message.to_vec());
+        self.outcome.sqlstate = error.sqlstate;
         (self.outcome.error, self.outcome.error_text) = (Some(code), told.unwrap_or_default());
         if self.timed_out && code == Errno::QUERY_INTERRUPTED.number {
             let (errno, text) = QUERY_TIMEOUT;
@@ -376,6 +436,20 @@ impl Relay<'_> {
     }
 }
 
+/// The report of a transaction that a statement has begun, and that has done nothing yet.
+const BEGUN: &[u8] = b"T_______";
+
+/// The report that there is no transaction.
+const NO_TRANSACTION: &[u8] = b"________";
+
+/// The flag for new columns is for a client that knows others, whatever the server has sent to whom.
+fn with_new_columns(status: Status, differs: bool) -> Status {
+    match differs {
+        true => status.union(Status::METADATA_CHANGED),
+        false => status.without(Status::METADATA_CHANGED),
+    }
+}
+
 fn first_number(info: &[u8]) -> Option<u64> {
     let mut numbers = info.split(|byte| !byte.is_ascii_digit()).filter(|number| !number.is_empty());
     std::str::from_utf8(numbers.next()?).ok()?.parse().ok()
@@ -383,12 +457,3 @@ fn first_number(info: &[u8]) -> Option<u64> {
 
 /// Writes a packet's payload.
 type Encode<'a> = dyn Fn(&mut Vec<u8>) + 'a;
-
-/// What a server reports by default (`session_track_system_variables`).
-const TRACKED_BY_DEFAULT: &[&[u8]] = &[
-    b"autocommit",
-    b"character_set_client",
-    b"character_set_connection",
-    b"character_set_results",
-    b"time_zone",
-];

@@ -24,7 +24,6 @@ use narrows_sql::{Flags, Kind};
 use narrows_wire::{Capabilities, Command, Status};
 
 use super::Session;
-use super::information::asks_about_last;
 use super::job::Job;
 use super::lost::Fate;
 use super::outcome::Outcome;
@@ -179,11 +178,13 @@ impl Session {
         let why = match refusal(&job.statement, job.text(request)) {
             Some(why) => Some(why),
             None if !job.options.replay => Some("transaction_replay is off for one of its statements"),
-            None if asks && asks_about_last(&job.statement) => {
+            None if asks && job.statement.asks_about_last() => {
                 Some("it asks about several earlier statements")
             }
             None if self.data.state.null_is_insert_id() => Some("sql_auto_is_null is on"),
             None if outcome.error.is_some_and(may_have_ended) => Some("an error may have ended it"),
+            // `SELECT SLEEP(9)` has an answer even so.
+            None if outcome.was_killed => Some(KILLED),
             None => None,
         };
         let answer = outcome.answer.take().and_then(|reading| reading.end());
@@ -254,6 +255,17 @@ impl Session {
         Err(format!("; its transaction is not run again: {why}"))
     }
 
+    /// A statement was killed whose server is lost: its transaction is not run again. Returns what the client reads about that.
+    pub(super) fn no_replay_after_kill(&mut self) -> String {
+        match self.binding.record.take() {
+            Some(_) => {
+                self.count_replay("not_possible");
+                format!("; its transaction is not run again: {KILLED}")
+            }
+            None => String::new(),
+        }
+    }
+
     /// Whether the client is in a transaction that can be run again.
     pub(super) fn is_recorded(&self) -> bool {
         self.binding.record.as_ref().is_some_and(|record| record.stopped().is_none())
@@ -263,6 +275,9 @@ impl Session {
         *self.worker.counters.borrow_mut().replays.entry(outcome).or_default() += 1;
     }
 }
+
+/// Why a transaction is not run again one of whose statements was killed, or is now.
+pub(super) const KILLED: &str = "one of its statements was killed";
 
 /// Whether a command is a statement.
 fn is_statement(command: Command) -> bool {

@@ -19,7 +19,7 @@ use super::super::sequences::note_drawn;
 use super::super::{End, Interrupt, Pinned, Session};
 use super::answer::{Answer, Reading};
 use super::record::{Record, Recorded};
-use crate::backend::{BackendError, FOREIGN_INSERT_ID, ServerError};
+use crate::backend::{BackendError, ServerError};
 use crate::figures::Doing;
 use crate::hostgroup::Server;
 use crate::pool::{Exit, Lease};
@@ -189,7 +189,9 @@ impl Session {
                         Err(failed) => (server, failed),
                     }
                 }
-                Err(NoLease::Lost { server, text }) => (server, Failed::LostToo(text)),
+                Err(NoLease::Lost { server, text } | NoLease::Unfit { server, text }) => {
+                    (server, Failed::LostToo(text))
+                }
                 Err(NoLease::Refused(errno, text)) => return Err(Failed::of_refusal(errno, text)),
             };
             last = self.leave_in_vain(&snapshot, &server, failed, tries)?;
@@ -273,8 +275,8 @@ impl Session {
         let all = record.statements().len();
         for (recorded, number) in record.statements().iter().zip(1..) {
             self.data.state = Arc::clone(&recorded.before);
-            // No insert generates this id, so it shows whether a statement asks for one of before the transaction.
-            let insert_id = (number == 1).then_some(FOREIGN_INSERT_ID);
+            // No insert generates 0, so it shows whether a statement asks for an id of before the transaction.
+            let insert_id = (number == 1).then_some(0);
             if insert_id.is_some() || !backend.is_aligned(&recorded.before, true) {
                 backend.align(&recorded.before, true, insert_id, limit).await.map_err(lost)?;
             }
@@ -304,7 +306,7 @@ impl Session {
             return Ok(false);
         }
         let limit = self.snapshot().variables.connect_timeout_server;
-        Ok(backend.insert_id(limit).await? == Some(FOREIGN_INSERT_ID))
+        Ok(backend.insert_id(limit).await? == Some(0))
     }
 
     /// Runs one statement again, and once more if the server had its prepared statement no longer.

@@ -37,12 +37,16 @@ pub(super) struct ClientStatement {
     pub(super) prepared: ClientShare,
     /// The number of its parameters; known once a server has prepared it.
     pub(super) params: Cell<u16>,
+    /// The number of its columns, as the client received it last; 0: none.
+    pub(super) columns_told: Cell<u16>,
     /// The parameter types that the client bound last.
     pub(super) types: RefCell<Vec<u8>>,
     /// The types that a server has derived from earlier values.
     pub(super) derived: RefCell<Derived>,
     /// Parts of values were sent for its next execution.
     pub(super) has_long_data: Cell<bool>,
+    /// A part was for a parameter that it does not have: no execution succeeds until it is reset.
+    pub(super) has_wrong_part: Cell<bool>,
     /// It can be executed only on the connection that prepared it.
     pub(super) tied: bool,
     /// The remembered output of the rules.

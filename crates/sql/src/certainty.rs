@@ -1,0 +1,94 @@
+//! Certain or opaque: whether everything that a statement can do to its session is known.
+//!
+//! A list of what is allowed, not of what is dangerous: a kind, a function or a hint that is not on a list is opaque.
+
+use crate::flags::Flags;
+use crate::kind::Kind;
+use crate::leftovers::may_call;
+use crate::statement::Statement;
+
+impl Statement {
+    /// Whether everything that the statement can do to its session is known from its text and from what servers report.
+    /// What is not certain is opaque: it may have set, taken or left anything, and may ask for anything.
+    ///
+    /// A text of several statements is opaque as a whole; its [`crate::parts`] may be certain. So is `SET STATEMENT`, unless
+    /// the statement in it is looked at. Triggers, and functions that a view calls, are not in any text: servers report most
+    /// of what they change (`session_track_state_change`).
+    #[must_use]
+    pub fn is_certain(&self, query: &[u8]) -> bool {
+        const IN_DOUBT: Flags =
+            Flags::MULTI.union(Flags::UNSURE).union(Flags::UNTERMINATED).union(Flags::UNKNOWN_HINT);
+        if self.flags.intersects(IN_DOUBT) || may_call(query, self) {
+            return false;
+        }
+        match self.kind {
+            Kind::Select
+            | Kind::Insert
+            | Kind::Replace
+            | Kind::Update
+            | Kind::Delete
+            | Kind::Do
+            | Kind::Set
+            | Kind::SetTransaction
+            | Kind::Use
+            | Kind::Show
+            | Kind::ShowWarnings
+            | Kind::Explain
+            | Kind::ExplainAnalyze
+            | Kind::Begin
+            | Kind::Commit
+            | Kind::Rollback
+            | Kind::Savepoint
+            | Kind::ReleaseSavepoint
+            | Kind::RollbackToSavepoint
+            | Kind::Xa
+            | Kind::LockTables
+            | Kind::UnlockTables
+            | Kind::LockInstance
+            | Kind::UnlockInstance
+            | Kind::FlushTablesWithReadLock
+            | Kind::Flush
+            | Kind::CreateTemporaryTable
+            | Kind::DropTemporaryTable
+            | Kind::DropTable
+            | Kind::Create
+            | Kind::Alter
+            | Kind::Drop
+            | Kind::Truncate
+            | Kind::Rename
+            | Kind::Prepare
+            | Kind::Deallocate
+            | Kind::Kill
+            | Kind::LoadData
+            | Kind::LoadDataLocal
+            | Kind::Handler
+            | Kind::GetDiagnostics
+            | Kind::Signal
+            | Kind::Grant
+            | Kind::Admin
+            | Kind::Proxy
+            | Kind::Empty => true,
+            Kind::Call | Kind::SetStatement | Kind::Execute | Kind::Other => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::classify;
+
+    /// The rows of `tests/vectors/certain.txt`.
+    #[test]
+    fn tells_what_is_certain() {
+        let rows = include_str!("../tests/vectors/certain.txt").lines();
+        let cases: Vec<(bool, String)> = rows
+            .filter(|row| !row.starts_with('#') && !row.is_empty())
+            .map(|row| row.split_once('|').expect("two parts"))
+            .map(|(what, query)| (what.trim() == "certain", query.trim().replace("\\n", "\n")))
+            .collect();
+        let is_certain = |query: &str| classify(query.as_bytes()).is_certain(query.as_bytes());
+        let wrong: Vec<_> = cases.iter().filter(|(certain, query)| is_certain(query) != *certain).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert!(cases.len() > 120, "{}", cases.len());
+    }
+}

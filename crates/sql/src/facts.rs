@@ -1,0 +1,230 @@
+//! What follows from the kind and the flags of a statement: one question, one function. Each errs on the safe side of its
+//! question, and has its rows in `tests/vectors/facts.txt`.
+
+use crate::flags::Flags;
+use crate::kind::Kind;
+use crate::statement::Statement;
+
+impl Statement {
+    /// Whether the statement runs others that its text does not show: a routine, a prepared statement, the statement in
+    /// `SET STATEMENT`, or what is not known.
+    #[must_use]
+    pub fn runs_others(&self) -> bool {
+        matches!(self.kind, Kind::Call | Kind::Execute | Kind::SetStatement | Kind::Other)
+    }
+
+    /// Whether a stored program may run in the statement, also one that its text does not name: a trigger, or a function that
+    /// a view calls.
+    #[must_use]
+    pub fn may_run_programs(&self) -> bool {
+        let uses_tables = matches!(
+            self.kind,
+            Kind::Select
+                | Kind::Insert
+                | Kind::Replace
+                | Kind::Update
+                | Kind::Delete
+                | Kind::Create
+                | Kind::CreateTemporaryTable
+                | Kind::ExplainAnalyze
+                | Kind::Handler
+                | Kind::LoadData
+                | Kind::LoadDataLocal
+        );
+        const IN_DOUBT: Flags = Flags::FUNCTION_CALL_UNKNOWN
+            .union(Flags::FROM)
+            .union(Flags::MULTI)
+            .union(Flags::UNSURE)
+            .union(Flags::UNTERMINATED);
+        uses_tables || self.runs_others() || self.flags.intersects(IN_DOUBT)
+    }
+
+    /// Whether the statement by itself only reads and writes tables, or evaluates expressions. If a server reports that its
+    /// session has changed, a program has changed it that the text does not name.
+    #[must_use]
+    pub fn only_uses_tables(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Select
+                | Kind::Insert
+                | Kind::Replace
+                | Kind::Update
+                | Kind::Delete
+                | Kind::Do
+                | Kind::Show
+                | Kind::Explain
+                | Kind::ExplainAnalyze
+                | Kind::LoadData
+                | Kind::LoadDataLocal
+        )
+    }
+
+    /// Whether the current schema may be another one after the statement, or none.
+    #[must_use]
+    pub fn may_change_schema(&self) -> bool {
+        const IN_DOUBT: Flags = Flags::MULTI.union(Flags::UNSURE).union(Flags::UNTERMINATED);
+        self.runs_others()
+            || self.flags.intersects(IN_DOUBT)
+            || matches!(self.kind, Kind::Use | Kind::Create | Kind::Alter | Kind::Drop)
+    }
+
+    /// Whether it begins no transaction while autocommit is on, even if it fails, and is no plain statement
+    /// ([`Statement::reads_or_writes`]).
+    #[must_use]
+    pub fn begins_no_transaction(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Do
+                | Kind::Create
+                | Kind::CreateTemporaryTable
+                | Kind::Alter
+                | Kind::Drop
+                | Kind::DropTable
+                | Kind::DropTemporaryTable
+                | Kind::Truncate
+                | Kind::Rename
+                | Kind::Grant
+                | Kind::LockTables
+                | Kind::Prepare
+                | Kind::Deallocate
+                | Kind::Signal
+                | Kind::GetDiagnostics
+                | Kind::ReleaseSavepoint
+                | Kind::RollbackToSavepoint
+                | Kind::Empty
+        )
+    }
+
+    /// Whether it reads, writes rows or sets something, and has its own transaction while autocommit is on. With autocommit off
+    /// its locks may stay although it has failed.
+    #[must_use]
+    pub fn reads_or_writes(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Select
+                | Kind::Insert
+                | Kind::Replace
+                | Kind::Update
+                | Kind::Delete
+                | Kind::Show
+                | Kind::Set
+                | Kind::Use
+                | Kind::Explain
+        )
+    }
+
+    /// Whether it changes no transaction but by reading and writing rows: it leaves an open one open, whatever becomes of it.
+    #[must_use]
+    pub fn keeps_transaction(&self) -> bool {
+        let keeps = matches!(
+            self.kind,
+            Kind::Select | Kind::Show | Kind::Do | Kind::Insert | Kind::Replace | Kind::Update | Kind::Delete
+        );
+        keeps && !self.flags.intersects(Flags::MULTI)
+    }
+
+    /// Whether it changes nothing, and takes no lock.
+    #[must_use]
+    pub fn changes_nothing(&self) -> bool {
+        matches!(self.kind, Kind::Select | Kind::Show | Kind::Do)
+            && !self.flags.intersects(Flags::EFFECTS.union(Flags::FOR_UPDATE))
+    }
+
+    /// Whether its answer tells how many rows it has changed.
+    #[must_use]
+    pub fn tells_changed_rows(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Insert | Kind::Replace | Kind::Update | Kind::Delete | Kind::LoadData | Kind::LoadDataLocal
+        )
+    }
+
+    /// Whether it writes nothing that servers replicate, but for what its transaction has written before.
+    #[must_use]
+    pub fn writes_nothing_itself(&self) -> bool {
+        matches!(
+            self.kind,
+            Kind::Select
+                | Kind::Do
+                | Kind::Set
+                | Kind::SetTransaction
+                | Kind::Use
+                | Kind::Show
+                | Kind::ShowWarnings
+                | Kind::Explain
+                | Kind::Begin
+                | Kind::Commit
+                | Kind::Savepoint
+                | Kind::ReleaseSavepoint
+                | Kind::RollbackToSavepoint
+                | Kind::LockTables
+                | Kind::UnlockTables
+                | Kind::Prepare
+                | Kind::Deallocate
+                | Kind::GetDiagnostics
+                | Kind::Kill
+                | Kind::Empty
+        )
+    }
+
+    /// Whether it asks about the statement before it, which only its connection knows, and only until the next statement.
+    #[must_use]
+    pub fn asks_about_last(&self) -> bool {
+        const ASKS: Flags = Flags::FOUND_ROWS.union(Flags::ROW_COUNT).union(Flags::WARNING_COUNT);
+        matches!(self.kind, Kind::ShowWarnings | Kind::GetDiagnostics) || self.flags.intersects(ASKS)
+    }
+
+    /// Whether it may set `LAST_INSERT_ID()` without reporting the value: its answer has no id, or one that was given
+    /// explicitly.
+    #[must_use]
+    pub fn may_set_insert_id(&self) -> bool {
+        let inserts =
+            matches!(self.kind, Kind::Insert | Kind::Replace | Kind::LoadData | Kind::LoadDataLocal);
+        (inserts || self.runs_others() || self.flags.intersects(Flags::MULTI))
+            && !self.flags.intersects(Flags::LAST_INSERT_ID)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify;
+
+    type Fact = (&'static str, fn(&Statement) -> bool);
+
+    const FACTS: &[Fact] = &[
+        ("runs_others", Statement::runs_others),
+        ("may_run_programs", Statement::may_run_programs),
+        ("only_uses_tables", Statement::only_uses_tables),
+        ("may_change_schema", Statement::may_change_schema),
+        ("begins_no_transaction", Statement::begins_no_transaction),
+        ("reads_or_writes", Statement::reads_or_writes),
+        ("keeps_transaction", Statement::keeps_transaction),
+        ("changes_nothing", Statement::changes_nothing),
+        ("tells_changed_rows", Statement::tells_changed_rows),
+        ("writes_nothing_itself", Statement::writes_nothing_itself),
+        ("asks_about_last", Statement::asks_about_last),
+        ("may_set_insert_id", Statement::may_set_insert_id),
+    ];
+
+    /// The rows of `tests/vectors/facts.txt`.
+    #[test]
+    fn statements_have_the_facts_of_the_table() {
+        let rows = include_str!("../tests/vectors/facts.txt").lines();
+        let rows = rows.filter(|row| !row.starts_with('#') && !row.is_empty());
+        let mut wrong = Vec::new();
+        let mut count = 0;
+        for row in rows {
+            let (wanted, query) = row.split_once('|').expect("two parts");
+            let statement = classify(query.trim().as_bytes());
+            let found: Vec<_> =
+                FACTS.iter().filter(|(_, fact)| fact(&statement)).map(|(name, _)| *name).collect();
+            if found.join(" ") != wanted.trim() {
+                wrong.push(format!("{} | {}", found.join(" "), query.trim()));
+            }
+            count += 1;
+        }
+        assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+        assert!(count > 50, "{count}");
+    }
+}
