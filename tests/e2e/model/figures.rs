@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use super::script::Burst;
 use super::side::{Leave, Step, Victim};
 
 /// Counts of one run.
@@ -11,6 +12,8 @@ pub struct Figures {
     steps: usize,
     statements: usize,
     sessions: usize,
+    /// Bursts, by the name of their form.
+    forms: BTreeMap<&'static str, usize>,
     /// Ways to leave and kills, by name.
     ends: BTreeMap<&'static str, usize>,
     /// By the name of the exception.
@@ -19,12 +22,13 @@ pub struct Figures {
 
 impl Figures {
     /// Counts the steps of a burst.
-    pub fn count(&mut self, steps: &[Step]) {
-        self.steps += steps.len();
-        for step in steps {
+    pub fn count(&mut self, burst: &Burst) {
+        self.steps += burst.steps.len();
+        *self.forms.entry(burst.name).or_default() += 1;
+        for step in &burst.steps {
             self.sessions += usize::from(matches!(step, Step::Reconnect { .. }));
             let end = match step {
-                Step::Query(_) => {
+                Step::Query(_) | Step::Prepared(_) | Step::PreparedCall(_) => {
                     self.statements += 1;
                     continue;
                 }
@@ -66,6 +70,8 @@ impl Figures {
             "    {} steps, {} of them statements, in {} sessions\n",
             self.steps, self.statements, self.sessions
         );
+        let forms: Vec<String> = self.forms.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        writeln!(text, "    forms: {}", forms.join(", ")).expect("writing to a String cannot fail");
         let ends: Vec<String> = self.ends.iter().map(|(name, count)| format!("{count} {name}")).collect();
         let pins: Vec<String> = pins.iter().map(|(name, count)| format!("{name} {count}")).collect();
         writeln!(text, "    {}", ends.join(", ")).expect("writing to a String cannot fail");

@@ -5,6 +5,14 @@
 //! without Narrows, which gives the right answers, and then through Narrows in front of a twin of that server, while
 //! all other clients do the same. Every answer is compared down to the last flag.
 //!
+//! What clients do is a table of forms (`scenarios/mod.rs`). `NARROWS_FORMS=set_statement,hints` chooses among them; `base`
+//! is all forms of ordinary applications. Each run prints how often each form ran.
+//!
+//! `NARROWS_REDUCE=1` adds to each difference the shortest script that shows it (`reduce.rs`).
+//!
+//! `NARROWS_MODEL_DIRECT=1` tests the model itself: the second side is a server, too, with connections of its own, and no
+//! difference is permitted but one that depends on caches of the server.
+//!
 //! The permitted differences are listed in `exceptions.rs`; each use is counted.
 //!
 //! `NARROWS_SEED` generates other scripts, `NARROWS_STEPS` sets the length of the run, `NARROWS_CLIENTS` the number of
@@ -13,11 +21,13 @@
 //! connection.
 
 mod away;
+mod compressed;
 mod exceptions;
 mod figures;
 mod leaks;
 mod observe;
 pub mod random;
+mod reduce;
 mod scenarios;
 mod script;
 mod side;
@@ -36,8 +46,9 @@ use narrows_testkit::{Flavour, Narrows, NarrowsConfig, RealServer, ServerOptions
 pub use away::RULE;
 use exceptions::Past;
 use figures::Figures;
+use reduce::{Bench, Failing};
 use script::{Burst, Script, USERS};
-use side::{LogIn, Side, Step};
+use side::{InitConnect, LogIn, Side, Step};
 use watch::Watch;
 
 use crate::support::start;
@@ -62,6 +73,12 @@ const STEPS: usize = 100_000;
 /// After how many differences a run gives up.
 const TOO_MANY: usize = 400;
 
+/// What a run with `init_connect` does at the beginning of sessions: for all, and for the account without SUPER.
+const INIT_CONNECT: InitConnect = InitConnect {
+    of_narrows: "SET div_precision_increment = 6, sql_safe_updates = 1",
+    of_server: "SET lock_wait_timeout = 77, sql_warnings = 1",
+};
+
 fn run_model(flavour: Flavour) {
     let steps = number("NARROWS_STEPS").map_or(STEPS / Flavour::both().len(), |steps| steps as usize);
     let clients = number("NARROWS_CLIENTS").unwrap_or(200) as usize;
@@ -85,12 +102,34 @@ pub fn run_model_beside(
     let folder = TempFolder::new("general-log");
     let log = number("NARROWS_GENERAL_LOG").map(|lines| (folder.file("log"), lines as usize));
     let log = log.as_ref().map(|(path, lines)| (path.as_path(), *lines));
+    let is_direct = number("NARROWS_MODEL_DIRECT") == Some(1);
+    let init_connect = scenarios::is_on("init_connect").then_some(&INIT_CONNECT);
     let (truth, twin) = std::thread::scope(|scope| {
-        let other = scope.spawn(|| prepared_server(flavour, clients, |options| with_log(options, log)));
+        let other = scope.spawn(|| {
+            prepared_server(flavour, clients, |options| {
+                let options = with_log(options, log);
+                // Where nothing stands in between, the model runs it itself.
+                let of_server = init_connect.filter(|_| !is_direct);
+                of_server.into_iter().fold(options, |options, init| {
+                    options.option(&format!("--init-connect={}", init.of_server))
+                })
+            })
+        });
         let truth = prepared_server(flavour, clients, |options| options);
         (truth, other.join().expect("a server"))
     });
-    let config = configure(config(&twin));
+    if init_connect.is_some() {
+        truth.execute(script::without_super(flavour));
+        twin.execute(script::without_super(flavour));
+    }
+    let with_forms = |config: NarrowsConfig| {
+        let config = config.rule(scenarios::MIRROR_RULE);
+        match init_connect {
+            Some(init) => config.variable("init_connect", init.of_narrows),
+            None => config,
+        }
+    };
+    let config = with_forms(configure(config(&twin)));
     let narrows = start(&config);
     let run = Run {
         flavour,
@@ -98,6 +137,8 @@ pub fn run_model_beside(
         steps: steps / clients,
         variables: comparable_variables(&truth, &[&[variables_of(&twin)], others].concat()),
         sends_away: !others.is_empty(),
+        is_direct,
+        init_connect,
         goes_on: AtomicBool::new(true),
         truth: &truth,
         twin: &twin,
@@ -127,11 +168,22 @@ pub fn run_model_beside(
             std::thread::Builder::new().stack_size(512 * 1024).spawn_scoped(scope, client).expect("a thread");
         }
     });
-    let left = leaks::left_behind(&narrows.endpoint(), &truth, &twin, clients, &run.variables);
+    let left = match is_direct {
+        true => Vec::new(),
+        false => leaks::left_behind(&narrows.endpoint(), &truth, &twin, clients, &run.variables),
+    };
     let mut found = run.found.lock().expect("no client panics while it reports");
     if !left.is_empty() {
         found.classes.insert("leftovers".to_owned(), left.len());
         found.reports.push(format!("--- leftovers:\n    {}", left.join("\n    ")));
+    }
+    if number("NARROWS_REDUCE") == Some(1) && !found.failing.is_empty() {
+        let failing = std::mem::take(&mut found.failing);
+        drop(found);
+        let bench = Bench::new(&run, with_forms(accounts(NarrowsConfig::new())));
+        let reduced: Vec<String> = failing.iter().map(|failing| bench.reduce(failing)).collect();
+        eprintln!("the shortest scripts:\n{}", reduced.join("\n"));
+        found = run.found.lock().expect("no client panics while it reports");
     }
     eprintln!(
         "{what}: {} differences in {:.1?} after {prepared:.1?} of preparation\n{}",
@@ -157,7 +209,7 @@ fn number(variable: &str) -> Option<u64> {
 }
 
 fn config(server: &RealServer) -> NarrowsConfig {
-    let mut config = NarrowsConfig::new()
+    let config = NarrowsConfig::new()
         .server(0, server.port(), "max_connections=2")
         .variable("threads", "4")
         .variable("max_connections", "2000")
@@ -166,10 +218,11 @@ fn config(server: &RealServer) -> NarrowsConfig {
         .variable("connect_timeout_server_max", "60000")
         .variable("default_query_timeout", "120000")
         .environment("NARROWS_LOG", "info,narrows_proxy::pins=debug");
-    for user in USERS {
-        config = config.user(user, user, "");
-    }
-    config
+    accounts(config)
+}
+
+fn accounts(config: NarrowsConfig) -> NarrowsConfig {
+    USERS.iter().fold(config, |config, user| config.user(user, user, ""))
 }
 
 fn with_log(options: ServerOptions, log: Option<(&Path, usize)>) -> ServerOptions {
@@ -198,7 +251,7 @@ pub fn prepared_server(
     }
     let server = configure(options).start();
     let mut statements = script::shared_preparation();
-    statements.extend((0..clients).flat_map(script::preparation));
+    statements.extend((0..clients).flat_map(|client| script::preparation(client, flavour)));
     let statements: Vec<&str> = statements.iter().map(String::as_str).collect();
     server.execute(&statements);
     server
@@ -220,6 +273,7 @@ fn comparable_variables(truth: &RealServer, others: &[Variables]) -> String {
     for moving in ["timestamp", "pseudo_thread_id", "rand_seed1", "rand_seed2", "statement_id"] {
         left_out.push(format!("'{moving}'"));
     }
+    left_out.extend(scenarios::changed_globally().map(|name| format!("'{name}'")));
     // Narrows' own use of it is visible; this is documented.
     left_out.push("'session_track_system_variables'".to_owned());
     format!("SHOW SESSION VARIABLES WHERE Variable_name NOT IN ({})", left_out.join(", "))
@@ -234,6 +288,9 @@ struct Run<'s> {
     variables: String,
     /// Whether reads go elsewhere; see `mark`.
     sends_away: bool,
+    /// Whether the second side is the twin itself.
+    is_direct: bool,
+    init_connect: Option<&'s InitConnect>,
     /// Whether the activity alongside the clients is still running.
     goes_on: AtomicBool,
     truth: &'s RealServer,
@@ -256,6 +313,8 @@ struct Found {
     /// By the name of the burst.
     classes: BTreeMap<String, usize>,
     reports: Vec<String>,
+    /// The first of each class, if they are to be reduced.
+    failing: Vec<Failing>,
 }
 
 impl Found {
@@ -279,10 +338,14 @@ impl Run<'_> {
     fn client(&self, client: usize) {
         let mut script = Script::new(self.seed, client, self.flavour);
         let login = script.log_in();
-        let mut direct = Side::direct(self.truth, &login);
-        let mut through = Side::through(self.narrows.endpoint(), self.twin, &login);
+        let mut direct = Side::direct(self.truth, &login).with_init_connect(self.init_connect);
+        let mut through = match self.is_direct {
+            true => Side::direct(self.twin, &login).with_init_connect(self.init_connect),
+            false => Side::through(self.narrows.endpoint(), self.twin, &login),
+        };
         let mut history = History::new();
         let mut past = Past::default();
+        let mut session = Failing { client, login: login.clone(), steps: Vec::new() };
         self.begin(&mut direct, &mut through, &login, &mut history);
         let mut done = 0;
         while done < self.steps || self.goes_on.load(Ordering::SeqCst) {
@@ -306,11 +369,12 @@ impl Run<'_> {
                 let sent = marked.as_ref().unwrap_or(step);
                 self.watch.note(client, format!("through, {}: {}", burst.name, sent.text()));
                 let actual = through.run(sent);
+                session.note(sent);
                 history.push_back(self.line(sent, &actual, &mut through));
                 if history.len() > self.history {
                     history.pop_front();
                 }
-                let equal = self.compare(burst.name, client, &history, (step, &past), expected, &actual);
+                let equal = self.compare(burst.name, &session, &history, (step, &past), expected, &actual);
                 past.note(step, self.flavour, expected);
                 if !equal {
                     self.explain_warnings(expected, &actual, (&mut direct, &mut through));
@@ -322,7 +386,7 @@ impl Run<'_> {
                 }
             }
             let mut found = self.found.lock().expect("no client panics while it reports");
-            found.figures.count(&burst.steps);
+            found.figures.count(&burst);
             if found.reports.len() > TOO_MANY {
                 return;
             }
@@ -333,6 +397,7 @@ impl Run<'_> {
                     self.put_back(client, &mut direct, &mut through);
                 }
                 self.begin(&mut direct, &mut through, &login, &mut history);
+                session = Failing { client, login, steps: Vec::new() };
                 past = Past::default();
             }
         }
@@ -372,7 +437,7 @@ impl Run<'_> {
     fn compare(
         &self,
         class: &str,
-        client: usize,
+        session: &Failing,
         history: &History,
         (step, past): (&Step, &Past),
         expected: &[String],
@@ -381,11 +446,12 @@ impl Run<'_> {
         if expected == actual {
             return true;
         }
-        if let Some(names) = exceptions::explain((step, past, self.flavour), expected, actual) {
+        let case = (step, past, self.flavour);
+        if let Some(names) = exceptions::explain(case, expected, actual, self.is_direct) {
             self.found.lock().expect("no client panics while it reports").figures.count_exceptions(&names);
             return true;
         }
-        self.report(class, client, history, expected, actual);
+        self.report(class, session, history, expected, actual);
         false
     }
 
@@ -423,7 +489,12 @@ impl Run<'_> {
     fn put_back(&self, client: usize, direct: &mut Side<'_>, through: &mut Side<'_>) {
         direct.leave();
         through.leave();
-        let statements = script::preparation(client);
+        self.put_back_data(client);
+    }
+
+    /// Routines stay: MariaDB's answers depend on whether they are in its caches, which their DDL empties for all clients.
+    fn put_back_data(&self, client: usize) {
+        let statements = script::cleaning(client, self.flavour);
         let statements: Vec<&str> = statements.iter().map(String::as_str).collect();
         self.truth.execute(&statements);
         self.twin.execute(&statements);
@@ -439,8 +510,15 @@ impl Run<'_> {
         }
     }
 
-    fn report(&self, class: &str, client: usize, history: &History, expected: &[String], actual: &[String]) {
-        let mut text = format!("--- {class}: client {client}\n");
+    fn report(
+        &self,
+        class: &str,
+        session: &Failing,
+        history: &History,
+        expected: &[String],
+        actual: &[String],
+    ) {
+        let mut text = format!("--- {class}: client {}\n", session.client);
         for line in history {
             writeln!(text, "    {line}").expect("writing to a String cannot fail");
         }
@@ -472,7 +550,11 @@ impl Run<'_> {
         let mut found = self.found.lock().expect("no client panics while it reports");
         let count = found.classes.entry(class).or_default();
         *count += 1;
-        if *count == 1 && found.reports.len() < self.reports {
+        let is_first = *count == 1;
+        if is_first && found.failing.len() < reduce::MOST {
+            found.failing.push(session.clone());
+        }
+        if is_first && found.reports.len() < self.reports {
             found.reports.push(text);
         }
     }

@@ -7,6 +7,40 @@ const ABOUT_PLANS: u16 = 16 | 32 | 2048;
 
 /// The lines of an answer to `COM_QUERY`.
 pub fn results(answer: &Answer, capabilities: u32) -> Vec<String> {
+    lines_of(answer, capabilities, row)
+}
+
+/// The lines of an answer to `COM_STMT_EXECUTE`.
+pub fn binary_results(answer: &Answer, capabilities: u32) -> Vec<String> {
+    lines_of(answer, capabilities, |packet, _| format!("ROW {}", packet.payload.escape_ascii()))
+}
+
+/// The lines of an answer to `COM_STMT_PREPARE`.
+pub fn prepared(answer: &Answer, capabilities: u32) -> Vec<String> {
+    let Some(head) = answer.packets.first().filter(|_| answer.lost.is_none()) else {
+        return vec!["LOST".to_owned()];
+    };
+    if let Some(error) = ErrorPacket::decode(&head.payload) {
+        return vec![self::error(&error)];
+    }
+    let mut bytes = reader::Bytes::new(head.payload.get(5..).unwrap_or_default());
+    let (columns, parameters) = (bytes.u16().unwrap_or(0), bytes.u16().unwrap_or(0));
+    bytes.u8();
+    let mut lines =
+        vec![format!("PREPARED {columns} columns, {parameters} parameters, warnings={:?}", bytes.u16())];
+    let ends = capabilities & capability::DEPRECATE_EOF == 0;
+    let definitions = answer.packets.iter().skip(1);
+    lines.extend(definitions.filter(|packet| !ends || packet.payload.len() > 5).map(column));
+    lines
+}
+
+/// The id of a prepared statement.
+pub fn statement_id(answer: &Answer) -> Option<u32> {
+    let head = answer.packets.first().filter(|head| head.first() == 0)?;
+    reader::Bytes::new(head.payload.get(1..)?).u32()
+}
+
+fn lines_of(answer: &Answer, capabilities: u32, row: impl Fn(&Packet, usize) -> String) -> Vec<String> {
     let deprecate_eof = capabilities & capability::DEPRECATE_EOF != 0;
     let mut lines = Vec::new();
     let mut packets = answer.packets.iter();
@@ -98,6 +132,8 @@ fn information(ok: &OkPacket) -> String {
     let mut reports = Vec::new();
     let mut entries = reader::Bytes::new(bytes.lenenc_bytes().unwrap_or_default());
     while let (Some(kind), Some(data)) = (entries.u8(), entries.lenenc_bytes()) {
+        // It counts the statements of the whole server.
+        let data = if data.starts_with(b"\x0cstatement_id") { &data[..13] } else { data };
         reports.push(format!("{kind}:{}", data.escape_ascii()));
     }
     reports.sort();

@@ -6,7 +6,7 @@
 use narrows_testkit::{Flavour, capability};
 
 use super::random::Random;
-use super::scenarios;
+use super::scenarios::{self, Form};
 use super::side::{LogIn, Step};
 use super::variables;
 
@@ -39,6 +39,8 @@ pub struct Script {
     pub status: u16,
     pub capabilities: u32,
     pub variables: Vec<(&'static str, &'static [&'static str])>,
+    /// What this run does.
+    pub forms: Vec<&'static Form>,
     number: usize,
     /// Bursts until the session has to end because it is tied for good.
     tied: Option<usize>,
@@ -58,6 +60,7 @@ impl Script {
             status: 2,
             capabilities: 0,
             variables: variables::of(flavour),
+            forms: scenarios::of(flavour),
             number: 0,
             tied: None,
             open_for: 0,
@@ -85,6 +88,13 @@ impl Script {
                 capabilities |= one;
             }
         }
+        let mut without = 0;
+        if scenarios::is_on("capabilities") && self.random.percent(20) {
+            without |= capability::PS_MULTI_RESULTS;
+        }
+        if scenarios::is_on("compression") && self.random.percent(20) {
+            capabilities |= capability::COMPRESS;
+        }
         self.capabilities = capabilities;
         self.status = 2;
         self.tied = None;
@@ -100,7 +110,7 @@ impl Script {
             Flavour::MySql9 => &[8, 33, 255, 63],
         };
         let user = *self.random.pick(USERS);
-        LogIn { user, schema, capabilities, collation: *self.random.pick(collations) }
+        LogIn { user, schema, capabilities, without, collation: *self.random.pick(collations) }
     }
 
     /// The next steps.
@@ -109,6 +119,7 @@ impl Script {
             return scenarios::leave(self);
         }
         let mut burst = scenarios::any(self);
+        scenarios::vary(self, &mut burst);
         self.tied = match (self.tied, burst.ties) {
             (Some(left), _) => Some(left - 1),
             (None, true) => Some(self.random.below(3)),
@@ -142,7 +153,18 @@ impl Script {
 }
 
 /// The accounts; each one's password is its name.
-pub const USERS: &[&str] = &["ma", "mb", "mc"];
+pub const USERS: &[&str] = &["ma", "mb", PLAIN_USER];
+
+/// The account without SUPER in runs with `init_connect`.
+pub const PLAIN_USER: &str = "mc";
+
+/// Takes from the plain account what would keep `init_connect` from running for it.
+pub fn without_super(flavour: Flavour) -> &'static [&'static str] {
+    match flavour {
+        Flavour::MariaDb => &["REVOKE SUPER, CONNECTION ADMIN ON *.* FROM 'mc'@'%'"],
+        Flavour::MySql9 => &["REVOKE SUPER, CONNECTION_ADMIN ON *.* FROM 'mc'@'%'"],
+    }
+}
 
 /// The schema of a client.
 pub fn own_schema(client: usize) -> String {
@@ -150,17 +172,39 @@ pub fn own_schema(client: usize) -> String {
 }
 
 /// The statements that set up a client's schema.
-pub fn preparation(client: usize) -> Vec<String> {
+pub fn preparation(client: usize, flavour: Flavour) -> Vec<String> {
     let own = own_schema(client);
-    vec![
+    [
         format!("DROP DATABASE IF EXISTS {own}"),
         format!("CREATE DATABASE {own} CHARACTER SET utf8mb4"),
         format!(
             "CREATE TABLE {own}.t (id INT UNSIGNED AUTO_INCREMENT PRIMARY KEY, v INT UNIQUE, s VARCHAR(20)) ENGINE=InnoDB"
         ),
-        format!("INSERT INTO {own}.t VALUES (1, -1, 'one'), (2, -2, 'two'), (3, -3, 'three')"),
+        first_rows(client),
         format!("CREATE TABLE {own}.k (id INT PRIMARY KEY) ENGINE=InnoDB"),
     ]
+    .into_iter()
+    .chain(scenarios::preparation(client, flavour))
+    .collect()
+}
+
+/// The statement that fills a client's empty table.
+fn first_rows(client: usize) -> String {
+    format!("INSERT INTO {}.t VALUES (1, -1, 'one'), (2, -2, 'two'), (3, -3, 'three')", own_schema(client))
+}
+
+/// The statements that bring a client's schema back to what it was at the beginning.
+pub fn cleaning(client: usize, flavour: Flavour) -> Vec<String> {
+    let own = own_schema(client);
+    let mut statements: Vec<String> =
+        ["t", "k", "r", "child", "g"].iter().map(|table| format!("TRUNCATE TABLE {own}.{table}")).collect();
+    statements.push(first_rows(client));
+    statements.push(format!("ALTER TABLE {own}.k COMMENT ''"));
+    statements.push(format!("ALTER DATABASE {own} CHARACTER SET utf8mb4"));
+    statements.push(format!("DROP TABLE IF EXISTS {own}.cid"));
+    statements.extend(["x", "y"].map(|other| format!("DROP DATABASE IF EXISTS {own}{other}")));
+    statements.extend(scenarios::cleaning(client, flavour));
+    statements
 }
 
 /// The statements that set up what all clients share and none changes.
@@ -183,5 +227,6 @@ pub fn shared_preparation() -> Vec<String> {
         "CREATE FUNCTION common.locked(name VARCHAR(64)) RETURNS INT NO SQL RETURN GET_LOCK(name, 60)"
             .to_owned(),
     );
+    statements.extend(scenarios::shared_preparation());
     statements
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{Endpoint, ErrorPacket, Login, RawClient, RealServer, capability, command, wait_until};
 
-use super::observe;
+use super::{compressed, observe};
 
 /// How a client logs in.
 #[derive(Debug, Clone)]
@@ -12,6 +12,8 @@ pub struct LogIn {
     pub user: &'static str,
     pub schema: Option<String>,
     pub capabilities: u32,
+    /// Those of the usual ones that this client does not have.
+    pub without: u32,
     pub collation: u8,
 }
 
@@ -39,12 +41,26 @@ pub enum Victim {
 #[derive(Debug, Clone)]
 pub enum Step {
     Query(Vec<u8>),
+    /// Prepared in the binary protocol, executed without parameters and closed.
+    Prepared(Vec<u8>),
+    /// The same with an integer and a NULL as parameters.
+    PreparedCall(Vec<u8>),
     InitDb(String),
     ResetConnection,
     MultiStatements(bool),
-    ChangeUser { login: LogIn, password: &'static str },
-    Reconnect { leave: Leave, login: LogIn },
-    Kill { victim: Victim, table: String, number: usize },
+    ChangeUser {
+        login: LogIn,
+        password: &'static str,
+    },
+    Reconnect {
+        leave: Leave,
+        login: LogIn,
+    },
+    Kill {
+        victim: Victim,
+        table: String,
+        number: usize,
+    },
 }
 
 impl Step {
@@ -52,7 +68,17 @@ impl Step {
     pub fn text(&self) -> String {
         match self {
             Step::Query(text) => text.escape_ascii().to_string(),
+            Step::Prepared(text) => format!("[prepared] {}", text.escape_ascii()),
+            Step::PreparedCall(text) => format!("[prepared, with 7 and NULL] {}", text.escape_ascii()),
             other => format!("{other:?}"),
+        }
+    }
+
+    /// The text of a statement, whichever protocol it uses.
+    pub fn statement(&self) -> Option<&[u8]> {
+        match self {
+            Step::Query(text) | Step::Prepared(text) | Step::PreparedCall(text) => Some(text),
+            _ => None,
         }
     }
 }
@@ -65,18 +91,50 @@ pub struct Side<'s> {
     kills_left_statements: bool,
     login: LogIn,
     client: Option<RawClient>,
+    /// Run after each login, reset and change of user: what servers and Narrows do for clients when this side does not.
+    init_connect: Option<&'s InitConnect>,
+}
+
+/// What `init_connect` does in a run that has it.
+#[derive(Debug)]
+pub struct InitConnect {
+    /// For all accounts.
+    pub of_narrows: &'static str,
+    /// For accounts without SUPER.
+    pub of_server: &'static str,
 }
 
 impl<'s> Side<'s> {
     /// The server itself, over its socket, where any authentication plugin works.
     pub fn direct(server: &'s RealServer, login: &LogIn) -> Side<'s> {
         let endpoint = Endpoint::Unix(server.socket());
-        Side { endpoint, server, kills_left_statements: false, login: login.clone(), client: None }
+        Side {
+            endpoint,
+            server,
+            kills_left_statements: false,
+            login: login.clone(),
+            client: None,
+            init_connect: None,
+        }
     }
 
     /// Narrows in front of `server`.
     pub fn through(endpoint: Endpoint, server: &'s RealServer, login: &LogIn) -> Side<'s> {
-        Side { endpoint, server, kills_left_statements: true, login: login.clone(), client: None }
+        Side {
+            endpoint,
+            server,
+            kills_left_statements: true,
+            login: login.clone(),
+            client: None,
+            init_connect: None,
+        }
+    }
+
+    /// Does what `init_connect` would do.
+    #[must_use]
+    pub fn with_init_connect(mut self, init_connect: Option<&'s InitConnect>) -> Side<'s> {
+        self.init_connect = init_connect;
+        self
     }
 
     /// Disconnects, if connected, and logs in again.
@@ -86,6 +144,7 @@ impl<'s> Side<'s> {
         match self.open() {
             Ok(client) => {
                 self.client = Some(client);
+                self.init();
                 vec!["LOGGED IN".to_owned()]
             }
             Err(error) => vec![observe::error(&error)],
@@ -102,24 +161,53 @@ impl<'s> Side<'s> {
         self.client = None;
     }
 
+    fn init(&mut self) {
+        let (Some(init), Some(client)) = (self.init_connect, &mut self.client) else { return };
+        let of_server = (self.login.user == super::script::PLAIN_USER).then_some(init.of_server);
+        for statement in of_server.into_iter().chain([init.of_narrows]) {
+            let answer = client.query(statement);
+            assert!(answer.ok().is_some(), "{statement}: {answer:?}");
+        }
+    }
+
     fn open(&self) -> Result<RawClient, ErrorPacket> {
-        let mut client = RawClient::connect(&self.endpoint);
+        let is_compressed = self.login.capabilities & capability::COMPRESS != 0;
+        let endpoint = if is_compressed { &compressed::endpoint(&self.endpoint) } else { &self.endpoint };
+        let mut client = RawClient::connect(endpoint);
         client.set_patience(Duration::from_secs(150));
         client.login(&login_of(&self.login, self.login.user))?;
         Ok(client)
     }
 
-    /// Does one step; returns what the client sees.
+    /// Does one step; returns what the client sees, with a word in place of the session's id.
     pub fn run(&mut self, step: &Step) -> Vec<String> {
+        let lines = self.lines(step);
+        let shows_id =
+            step.statement().is_some_and(|text| text.windows(13).any(|part| part == b"CONNECTION_ID"));
+        match self.id().filter(|_| shows_id) {
+            Some(id) => lines.into_iter().map(|line| without_id(&line, id)).collect(),
+            None => lines,
+        }
+    }
+
+    fn lines(&mut self, step: &Step) -> Vec<String> {
         match step {
             Step::Query(text) => {
                 let capabilities = self.capabilities();
                 self.with_client(|client| observe::results(&client.query(text), capabilities))
             }
+            Step::Prepared(text) => self.prepared(text, &[]),
+            Step::PreparedCall(text) => {
+                // The bitmap of NULLs, new types: LONG and NULL, and the value of the first.
+                self.prepared(text, &[0b10, 1, 3, 0, 6, 0, 7, 0, 0, 0])
+            }
             Step::InitDb(schema) => self
                 .with_client(|client| observe::reply(&client.command(command::INIT_DB, schema.as_bytes()))),
             Step::ResetConnection => {
-                self.with_client(|client| observe::reply(&client.command(command::RESET_CONNECTION, b"")))
+                let lines = self
+                    .with_client(|client| observe::reply(&client.command(command::RESET_CONNECTION, b"")));
+                self.init();
+                lines
             }
             // Narrows and MariaDB answer with the packet that the capabilities require; only its success matters.
             Step::MultiStatements(on) => self.with_client(|client| {
@@ -133,6 +221,9 @@ impl<'s> Side<'s> {
                     Err(error) => vec![observe::error(&error)],
                 });
                 self.login.user = login.user;
+                if lines == ["CHANGED"] {
+                    self.init();
+                }
                 lines
             }
             Step::Reconnect { leave, login } => {
@@ -145,6 +236,22 @@ impl<'s> Side<'s> {
             }
             Step::Kill { victim, table, number } => self.kill(*victim, table, *number),
         }
+    }
+
+    fn prepared(&mut self, text: &[u8], parameters: &[u8]) -> Vec<String> {
+        let capabilities = self.capabilities();
+        self.with_client(|client| {
+            let prepared = client.command(command::STMT_PREPARE, text);
+            let mut lines = observe::prepared(&prepared, capabilities);
+            let Some(id) = observe::statement_id(&prepared) else { return lines };
+            let execute = [&id.to_le_bytes()[..], &[0, 1, 0, 0, 0], parameters].concat();
+            lines.extend(observe::binary_results(
+                &client.command(command::STMT_EXECUTE, &execute),
+                capabilities,
+            ));
+            client.command(command::STMT_CLOSE, &id.to_le_bytes());
+            lines
+        })
     }
 
     fn capabilities(&self) -> u32 {
@@ -252,9 +359,19 @@ impl<'s> Side<'s> {
     }
 }
 
+/// A row in which this id is the whole value of cells.
+fn without_id(line: &str, id: u32) -> String {
+    let Some(cells) = line.strip_prefix("ROW | ") else { return line.to_owned() };
+    let id = id.to_string();
+    let cells: Vec<&str> =
+        cells.split(" | ").map(|cell| if cell == id { "<own id>" } else { cell }).collect();
+    format!("ROW | {}", cells.join(" | "))
+}
+
 fn login_of(login: &LogIn, password: &str) -> Login {
     let mut told = Login::new(login.user, password);
     told.capabilities |= login.capabilities;
+    told.capabilities &= !login.without;
     told.collation = login.collation.into();
     told.schema = login.schema.clone();
     told

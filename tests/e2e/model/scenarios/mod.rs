@@ -1,63 +1,245 @@
 //! The kinds of things clients do, each a few steps long.
 
+mod diagnostics;
+mod globals;
+mod identity;
+mod mirrors;
+mod multi;
+mod one_statement;
+mod opaque;
 mod results;
+mod roles;
+mod schemas;
 mod sessions;
 mod settings;
 mod statements;
 mod ties;
+mod trackers;
+mod transactions;
+
+use std::sync::OnceLock;
+
+use narrows_testkit::Flavour::{self, MariaDb, MySql9};
 
 use super::script::{Burst, Script};
+use super::side::Step;
 
-type Scenario = fn(&mut Script, &mut Burst);
+/// A kind of thing that clients do.
+#[derive(Debug)]
+pub struct Form {
+    /// How often it is done, compared with the others.
+    weight: usize,
+    pub name: &'static str,
+    /// The family that has it; `None`: both.
+    only: Option<Flavour>,
+    /// Whether its effects are hard to see from outside. Its statements are prepared, and its session reset, at random.
+    is_hard: bool,
+    /// Whether it runs only if it is named: it changes answers that other forms get.
+    is_alone: bool,
+    run: fn(&mut Script, &mut Burst),
+}
 
-/// Weight, name, and function.
-///
+/// A form of ordinary applications.
+const fn base(weight: usize, name: &'static str, run: fn(&mut Script, &mut Burst)) -> Form {
+    Form { weight, name, only: None, is_hard: false, is_alone: false, run }
+}
+
+/// A form whose effects are hard to see from outside.
+const fn hard(weight: usize, name: &'static str, run: fn(&mut Script, &mut Burst)) -> Form {
+    Form { weight, name, only: None, is_hard: true, is_alone: false, run }
+}
+
+impl Form {
+    const fn on(self, flavour: Flavour) -> Form {
+        Form { only: Some(flavour), ..self }
+    }
+
+    const fn alone(self) -> Form {
+        Form { is_alone: true, ..self }
+    }
+}
+
 /// One file for each kind; the protocol's prepared statements have a separate file.
-const SCENARIOS: &[(usize, &str, Scenario)] = &[
-    (14, "variable", settings::variable),
-    (4, "variables at once", settings::variables_at_once),
-    (5, "character set", settings::character_set),
-    (6, "schema", settings::schema),
-    (8, "user variable", settings::user_variable),
-    (4, "user variable by expression", settings::user_variable_by_expression),
-    (2, "timestamp", settings::timestamp),
-    (3, "backslash", settings::backslash),
-    (2, "multi-byte text", settings::multi_byte),
-    (5, "autocommit", ties::autocommit),
-    (9, "transaction", ties::transaction),
-    (3, "set transaction", ties::set_transaction),
-    (4, "temporary table", ties::temporary_table),
-    (2, "temporary names", ties::temporary_names),
-    (3, "lock tables", ties::lock_tables),
-    (3, "user lock", ties::user_lock),
-    (3, "user lock anywhere", ties::user_lock_anywhere),
-    (12, "insert", results::insert),
-    (4, "found rows", results::found_rows),
-    (6, "warning", results::warning),
-    (6, "error", results::error),
-    (12, "plain", results::plain),
-    (4, "text statement", statements::text_statement),
-    (4, "several statements", statements::several_statements),
-    (2, "routine", statements::routine),
-    (2, "reset", sessions::reset),
-    (2, "change user", sessions::change_user),
-    (3, "reconnect", sessions::reconnect),
-    (2, "kill", sessions::kill),
+const FORMS: &[Form] = &[
+    base(14, "variable", settings::variable),
+    base(4, "variables at once", settings::variables_at_once),
+    base(5, "character set", settings::character_set),
+    base(6, "schema", settings::schema),
+    base(8, "user variable", settings::user_variable),
+    base(4, "user variable by expression", settings::user_variable_by_expression),
+    base(2, "timestamp", settings::timestamp),
+    base(3, "backslash", settings::backslash),
+    base(2, "multi-byte text", settings::multi_byte),
+    base(5, "autocommit", ties::autocommit),
+    base(9, "transaction", ties::transaction),
+    base(3, "set transaction", ties::set_transaction),
+    base(4, "temporary table", ties::temporary_table),
+    base(2, "temporary names", ties::temporary_names),
+    base(3, "lock tables", ties::lock_tables),
+    base(3, "user lock", ties::user_lock),
+    base(3, "user lock anywhere", ties::user_lock_anywhere),
+    base(12, "insert", results::insert),
+    base(4, "found rows", results::found_rows),
+    base(6, "warning", results::warning),
+    base(6, "error", results::error),
+    base(12, "plain", results::plain),
+    base(4, "text statement", statements::text_statement),
+    base(4, "several statements", statements::several_statements),
+    base(2, "routine", statements::routine),
+    base(2, "reset", sessions::reset),
+    base(2, "change user", sessions::change_user),
+    base(3, "reconnect", sessions::reconnect),
+    base(2, "kill", sessions::kill),
+    hard(6, "set statement", one_statement::set_statement).on(MariaDb),
+    hard(6, "hints", one_statement::hints).on(MySql9),
+    hard(8, "opaque", opaque::act),
+    hard(4, "opaque ids", opaque::ids),
+    hard(3, "out parameters", opaque::out_parameters),
+    hard(6, "diagnostics", diagnostics::ask),
+    // It empties the caches of routines of all sessions. What a routine of MariaDB can ask about the statement before depends
+    // on whether the routine had to be read.
+    hard(6, "diagnostics of ddl", diagnostics::of_ddl).alone(),
+    hard(4, "found rows asked", diagnostics::found_rows),
+    hard(4, "multi", multi::mixed),
+    hard(4, "trackers", trackers::trackers),
+    hard(4, "one shot", transactions::one_shot),
+    hard(3, "set global", globals::set_global),
+    hard(2, "identity", identity::identity),
+    hard(3, schemas::NAME, schemas::replaced),
+    hard(2, "roles", roles::roles),
+    hard(3, "mirrors", mirrors::mirrored),
 ];
+
+/// What is not a form of its own, but is switched as forms are: logins with and without capabilities and compression,
+/// resets and changes of user in the middle of hard forms, hard forms in the binary protocol, and `init_connect`.
+const SWITCHES: &[&str] = &["capabilities", "compression", "between", "prepared", "init_connect"];
+
+/// The names in `NARROWS_FORMS`, if it is set.
+fn named() -> Option<&'static Vec<String>> {
+    static NAMED: OnceLock<Option<Vec<String>>> = OnceLock::new();
+    let named = NAMED.get_or_init(|| {
+        let names = std::env::var("NARROWS_FORMS").ok()?;
+        let names: Vec<String> = names.split(',').map(|name| name.trim().replace(' ', "_")).collect();
+        for name in &names {
+            let is_form = || FORMS.iter().any(|form| form.name.replace(' ', "_") == *name);
+            let is_known = name == "base" || SWITCHES.contains(&name.as_str()) || is_form();
+            assert!(is_known, "NARROWS_FORMS has an unknown form: {name}");
+        }
+        Some(names)
+    });
+    named.as_ref()
+}
+
+/// Hard forms and switches that run only by name, because differences are known that they find.
+const BY_NAME: &[&str] = &[
+    "set statement",
+    "hints",
+    "opaque",
+    "opaque ids",
+    "out parameters",
+    "diagnostics",
+    "found rows asked",
+    "multi",
+    "trackers",
+    "one shot",
+    "set global",
+    "identity",
+    schemas::NAME,
+    "roles",
+    "mirrors",
+    "capabilities",
+    "compression",
+    "between",
+    "prepared",
+    "init_connect",
+];
+
+/// Whether `NARROWS_FORMS` names it, or is not set and it does not run by name alone.
+pub fn is_on(name: &str) -> bool {
+    match named() {
+        None => !BY_NAME.contains(&name),
+        Some(names) => names.contains(&name.replace(' ', "_")),
+    }
+}
+
+/// The forms of this run on this family.
+pub fn of(flavour: Flavour) -> Vec<&'static Form> {
+    let is_chosen = |form: &&Form| {
+        let is_on = match named() {
+            None => !form.is_alone && is_on(form.name),
+            Some(_) => is_on(form.name) || !form.is_hard && is_on("base"),
+        };
+        is_on && form.only.is_none_or(|only| only == flavour)
+    };
+    let forms: Vec<&Form> = FORMS.iter().filter(is_chosen).collect();
+    assert!(!forms.is_empty(), "NARROWS_FORMS leaves nothing to do on {flavour:?}");
+    forms
+}
+
+/// What a client's own schema has for hard forms.
+pub fn preparation(client: usize, flavour: Flavour) -> Vec<String> {
+    opaque::preparation(client, flavour)
+}
+
+/// Undoes what hard forms may have left outside of their client's tables.
+pub fn cleaning(client: usize, flavour: Flavour) -> Option<String> {
+    globals::cleaning(client, flavour)
+}
+
+/// What all clients use and none changes.
+pub fn shared_preparation() -> Vec<String> {
+    let mut statements = opaque::shared_preparation();
+    statements.extend(roles::shared_preparation());
+    statements
+}
+
+pub use globals::names as changed_globally;
+pub use mirrors::RULE as MIRROR_RULE;
 
 /// One of them.
 pub fn any(script: &mut Script) -> Burst {
-    let total: usize = SCENARIOS.iter().map(|(weight, ..)| weight).sum();
+    let forms = script.forms.clone();
+    let total: usize = forms.iter().map(|form| form.weight).sum();
     let mut place = script.random.below(total);
-    for (weight, name, scenario) in SCENARIOS {
-        if place < *weight {
-            let mut burst = Burst { name, steps: Vec::new(), ties: false };
-            scenario(script, &mut burst);
+    for form in forms {
+        if place < form.weight {
+            let mut burst = Burst { name: form.name, steps: Vec::new(), ties: false };
+            (form.run)(script, &mut burst);
             return burst;
         }
-        place -= weight;
+        place -= form.weight;
     }
     unreachable!("the number is below the sum of the weights")
+}
+
+/// Runs some statements of a hard form in the binary protocol, and resets the session or changes its user in its middle.
+pub fn vary(script: &mut Script, burst: &mut Burst) {
+    let is_hard = script.forms.iter().any(|form| form.name == burst.name && form.is_hard);
+    if !is_hard || burst.steps.is_empty() {
+        return;
+    }
+    if is_on("prepared") && script.random.percent(30) {
+        for step in &mut burst.steps {
+            if let Step::Query(text) = step
+                && script.random.percent(40)
+                && *text != identity::OWN_ID.as_bytes()
+                // MySQL cannot prepare it, and the rest of the burst would run in a schema that all clients share.
+                && !(script.flavour == MySql9 && text.starts_with(b"USE "))
+            {
+                *step = Step::Prepared(std::mem::take(text));
+            }
+        }
+    }
+    if is_on("between") && script.random.percent(15) {
+        let mut between = Burst { name: burst.name, steps: Vec::new(), ties: false };
+        // A change of user would create tables in a schema of others.
+        match script.random.percent(60) || burst.name == schemas::NAME {
+            true => between.steps.push(Step::ResetConnection),
+            false => sessions::change_user(script, &mut between),
+        }
+        let place = 1 + script.random.below(burst.steps.len());
+        burst.steps.splice(place..place, between.steps);
+    }
 }
 
 /// The steps that release everything that ties the session.
