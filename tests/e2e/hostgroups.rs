@@ -569,7 +569,10 @@ fn in_transaction() -> Move {
 fn without_handle_warnings_they_are_forgotten_with_the_connection() {
     let server = RealServer::shared(Flavour::MariaDb);
     for (columns, variable, kept) in [("", "1", 1), ("", "0", 0), ("{\\\"handle_warnings\\\":0}", "1", 0)] {
-        let mut config = NarrowsConfig::in_front_of(server.port()).variable("handle_warnings", variable);
+        let mut config = NarrowsConfig::new()
+            .server(0, server.port(), "max_connections=1")
+            .user("sbtest", "sbtest", "")
+            .variable("handle_warnings", variable);
         if !columns.is_empty() {
             let row = format!("hostgroup_id=0 hostgroup_settings=\"{columns}\"");
             config = config.row("mysql_hostgroup_attributes", &row);
@@ -577,6 +580,8 @@ fn without_handle_warnings_they_are_forgotten_with_the_connection() {
         let narrows = start(&config);
         let mut client = narrows.client();
         assert_eq!(client.query("SELECT 1/0, CAST('x' AS INT)").text_rows().len(), 1);
+        // Until another client has the connection, they are on it.
+        assert_eq!(narrows.client().query("SELECT 1").text_rows().len(), 1);
 
         let warnings = client.query("SHOW WARNINGS").text_rows().len();
 

@@ -41,6 +41,14 @@ impl Stand {
         client_of(&self.narrows.endpoint())
     }
 
+    /// A client of Narrows as another account, whose password is its name.
+    pub fn client_as(&self, name: &str) -> RawClient {
+        let mut client = RawClient::connect(&self.narrows.endpoint());
+        client.set_patience(Duration::from_secs(60));
+        client.login(&Login::new(name, name).with(capability::MULTI_STATEMENTS)).expect("a login");
+        client
+    }
+
     /// A client with a connection of its own to the server, as the same account.
     pub fn direct(&self) -> RawClient {
         // Over TCP, MySQL would ask for a secure transport.

@@ -269,6 +269,7 @@ const OWN_VARIABLES: &[&str] = &[
     "mysql-transaction_replay_max_size",
     "mysql-upload_buffer_size",
     "mysql-upload_buffers_total",
+    "mysql-verify_sessions",
     "mysql-zone",
 ];
 

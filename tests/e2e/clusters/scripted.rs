@@ -238,8 +238,9 @@ fn a_transaction_whose_first_statement_is_refused_begins_again_on_the_next_write
             let error = client.query(statement).error();
             assert!(error.is_none(), "{statement}: {error:?}");
         }
-        let received = nodes[1].received().into_iter().map(|received| received.body);
-        let seen: Vec<String> = received.filter(|text| !text.contains("VARIABLE_NAME")).collect();
+        let queries = nodes[1].received().into_iter().filter(|received| received.code == command::QUERY);
+        let seen: Vec<String> =
+            queries.map(|received| received.body).filter(|text| !text.contains("VARIABLE_NAME")).collect();
         let at = seen.iter().position(|text| text == begin).unwrap_or_else(|| panic!("{seen:?}"));
         assert_eq!(seen[at..][..3], [begin, first, "COMMIT"], "{seen:?}");
         wait_for_places(&mut admin, &nodes, ["1", "0", "2"]);

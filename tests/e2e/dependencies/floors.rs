@@ -41,6 +41,7 @@ const CONTROL: Floors = &[
 const PROXY: Floors = &[
     &["clock"],
     &[
+        "capabilities",
         "hash",
         "lag",
         "log_target",

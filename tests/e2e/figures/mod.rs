@@ -27,10 +27,16 @@ fn figures_equal_what_was_sent_and_what_servers_counted() {
         let global = wait(plane.observer.global());
         assert_eq!(global.questions, sent.statements(), "{flavour:?}");
         assert_eq!((global.commits, global.rollbacks), (sent.of("COMMIT"), sent.of("ROLLBACK")));
+        let opened: u64 =
+            wait(plane.observer.connection_pool(Take::Copy)).iter().map(|line| line.tally.connected).sum();
         for (class, name) in [("SELECT", "Com_select"), ("INSERT", "Com_insert"), ("UPDATE", "Com_update")] {
             assert_eq!(command(&plane.observer, class), sent.of(class), "{flavour:?} {class}");
             let counted = after[name] - before[name];
-            assert_eq!(counted, sent.of(class), "{flavour:?} {name}: every one reached the server");
+            // Each connection is asked once for what it reports, and on MySQL for what a reset may spoil; and each of the two
+            // servers for what it runs first in a session.
+            let own = if class == "SELECT" { opened..=2 * opened + 6 } else { 0..=0 };
+            let extra = counted.checked_sub(sent.of(class)).expect("every one reached the server");
+            assert!(own.contains(&extra), "{flavour:?} {name}: {extra} more, {opened} connections");
         }
 
         let pool = wait(plane.observer.connection_pool(Take::Copy));

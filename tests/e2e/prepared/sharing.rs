@@ -1,6 +1,6 @@
 //! Several clients share one server statement.
 
-use narrows_testkit::{Flavour, RawClient, command};
+use narrows_testkit::{Flavour, Login, RawClient, capability, command};
 
 use super::statement::cell;
 use super::{Scene, Statement, Value, on_each};
@@ -188,7 +188,11 @@ fn mariadb_clients_execute_the_statement_prepared_last() {
 #[test]
 fn mariadb_executes_for_many_rows_at_once() {
     let scene = Scene::start(Flavour::MariaDb, 1, &[]);
-    let (mut one, mut other) = (scene.client(), scene.client());
+    // What the server can do is known from the first connection to it.
+    scene.client().query("SELECT 1");
+    let login = Login::new("sbtest", "sbtest").schema("one").extended(capability::EXTENDED_STMT_BULK);
+    let client = || RawClient::open(&scene.narrows.endpoint(), &login);
+    let (mut one, mut other) = (client(), client());
     let text = "INSERT INTO t (id, v) VALUES (?, ?)";
     let (by_one, by_other) = (Statement::prepare(&mut one, text), Statement::prepare(&mut other, text));
     // The types, then each value after an indicator that says that there is one.

@@ -111,9 +111,9 @@ pub const DIFFERENCES: Differences = &[
          mysql-default_schema.",
     ),
     (
-        &[134, 152, 153, 396],
+        &[153],
         "CONNECTION_ID(), FOUND_ROWS(), ROW_COUNT() and @@warning_count are replaced in the statement by values of \
-         type BIGINT; the statements that prepare the backend connection do not affect them.",
+         the server's types; the statements that prepare the backend connection do not affect them.",
     ),
     (&[346], "If a hostgroup has no servers, error 9001 says so, even in answer to SELECT CONNECTION_ID()."),
     (
@@ -151,7 +151,7 @@ pub const DIFFERENCES: Differences = &[
         "SET autocommit=0 is sent to the server: SELECT @@autocommit then returns 0. ProxySQL only remembers it.",
     ),
     (&[240, 242], "SET CHARACTER SET uses the collation of the schema, as on a server."),
-    (&[132, 133, 498], "CONNECTION_ID() is Narrows' id in every spelling, in a column of type BIGINT."),
+    (&[132, 133, 498], "CONNECTION_ID() is Narrows' id in every spelling, in a column of the server's type."),
     (
         &[7],
         "If a password is stored as a mysql_native_password hash, the client is asked to use that plugin, whatever it \
