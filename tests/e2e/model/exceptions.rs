@@ -41,8 +41,8 @@ pub struct Past {
     in_transaction: bool,
     /// The status flags of the last answer; `None` if it had none.
     pub status: Option<u16>,
-    /// A statement has failed in a transaction, with no OK since.
-    failed_in_transaction: bool,
+    /// A statement has failed in a transaction, or a transaction has begun in another one, and no OK has reported one since.
+    transaction_untold: bool,
     /// A temporary table was dropped, and the warnings of a write have not been read since.
     temporary_dropped: bool,
     /// The last statement has failed.
@@ -89,8 +89,11 @@ const EXCEPTIONS: &[Exception] = &[
     // A routine switches to its own schema and back; the server reports that later, with any OK.
     Exception { name: SCHEMA_AFTER_ROUTINE, mask: schema_behind_routine },
     // A failing statement may end a transaction; MySQL reports that in the next OK of that connection, whichever client
-    // gets it.
-    Exception { name: "report of a transaction that an error has ended", mask: transaction_behind_error },
+    // gets it. To a client that has not asked for such reports it sends those of a transaction that begins in another one late.
+    Exception {
+        name: "report of a transaction that an error or another one has ended",
+        mask: transaction_untold,
+    },
     // MySQL adds the error to the existing conditions, and counts both; the statement before may have run on another
     // connection.
     Exception { name: OTHER_CONDITIONS, mask: conditions },
@@ -140,11 +143,11 @@ impl Past {
     /// Records a step and its answer.
     pub fn note(&mut self, step: &Step, flavour: Flavour, answer: &[String]) {
         self.status = observe::last_status(answer);
-        match self.status {
-            Some(status) => self.in_transaction = status & IN_TRANSACTION != 0,
-            None => self.failed_in_transaction |= self.in_transaction,
+        self.transaction_untold |= self.in_transaction && (self.status.is_none() || begins_transaction(step));
+        if let Some(status) = self.status {
+            self.in_transaction = status & IN_TRANSACTION != 0;
         }
-        self.failed_in_transaction &= !answer.last().is_some_and(|line| line.starts_with("OK "));
+        self.transaction_untold &= !answer.last().is_some_and(|line| line.contains("\"5:"));
         match step {
             Step::Query(text) | Step::Prepared(text) | Step::PreparedCall(text) => {
                 let text = String::from_utf8_lossy(text);
@@ -300,8 +303,16 @@ fn schema_behind_routine(case: &Case<'_>, line: &str) -> Option<String> {
     }
 }
 
-fn transaction_behind_error(case: &Case<'_>, line: &str) -> Option<String> {
-    if !case.past.failed_in_transaction {
+fn begins_transaction(step: &Step) -> bool {
+    let text = match step {
+        Step::Query(text) | Step::Prepared(text) => String::from_utf8_lossy(text).to_ascii_uppercase(),
+        _ => return false,
+    };
+    text.contains("BEGIN") || text.contains("START TRANSACTION")
+}
+
+fn transaction_untold(case: &Case<'_>, line: &str) -> Option<String> {
+    if !case.past.transaction_untold {
         return None;
     }
     match line.split_once(' ')?.0 {

@@ -406,7 +406,12 @@ fn wanted_reports(statement: &Statement, pins: &Pins) -> WantedReports {
     }
     let sets = matches!(statement.kind, Kind::Set | Kind::SetTransaction)
         || statement.flags.intersects(Flags::MULTI);
-    let transactions = is_awaited || sets && statement.flags.intersects(Flags::NEXT_TRANSACTION);
+    let shows = matches!(statement.kind, Kind::Select | Kind::Show)
+        && statement.flags.intersects(Flags::REPORT_VARIABLE)
+        && !statement.flags.intersects(Flags::MULTI);
+    // A statement that shows these variables shows the client's. If it uses up what was set for the next transaction, the end
+    // of the one after that tells.
+    let transactions = is_awaited && !shows || sets && statement.flags.intersects(Flags::NEXT_TRANSACTION);
     match statement.flags.intersects(Flags::REPORT_VARIABLE) {
         true => WantedReports::Client { transactions },
         false if transactions => WantedReports::Transactions,

@@ -237,8 +237,11 @@ impl Information {
         };
         let (found, only_here) = match effect {
             FoundRowsAfter::Kept => (None, false),
-            // Rows that went into variables or a file.
-            FoundRowsAfter::Answer => (outcome.rows, outcome.rows.is_none()),
+            // Rows that went into variables or a file are counted as affected.
+            FoundRowsAfter::Answer => {
+                let rows = outcome.rows.or(outcome.affected_rows);
+                (rows, rows.is_none())
+            }
             FoundRowsAfter::One => (Some(1), false),
             // `UPDATE .. WHERE 0` does not count rows, and its answer is that of an `UPDATE` that has counted none.
             FoundRowsAfter::Reported if statement.kind == Kind::Update && outcome.counted == Some(0) => {

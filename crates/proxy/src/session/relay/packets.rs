@@ -400,7 +400,11 @@ impl Relay<'_> {
 
     /// Forwards an EOF packet, without the flag for a change that was reported to Narrows and not to the client.
     pub(super) fn eof_as_told(&mut self, length: usize, eof: Eof) {
-        let tells = self.backend.login.family == Family::MariaDb;
+        let login = &self.backend.login;
+        // The packet does not say what has changed. MySQL never sets the flag here; of MariaDB's, most are about transactions
+        // where these are reported.
+        let client = login.reports_for(&self.session.data.state);
+        let tells = login.family == Family::MariaDb && login.transaction_reports() <= client.transactions;
         if !tells && eof.status.contains(Status::SESSION_STATE_CHANGED) {
             let eof = Eof { status: eof.status.without(Status::SESSION_STATE_CHANGED), ..eof };
             self.replace(length, Some(&|out| eof.encode(out)));
