@@ -14,8 +14,13 @@ impl Statement {
     /// A text of several statements is opaque as a whole; its [`crate::parts`] may be certain. So is `SET STATEMENT`, unless
     /// the statement in it is looked at. Triggers, and functions that a view calls, are not in any text: servers report most
     /// of what they change (`session_track_state_change`).
+    #[inline]
     #[must_use]
     pub fn is_certain(&self, query: &[u8]) -> bool {
+        self.is_plain() || self.is_certain_by_lists(query)
+    }
+
+    fn is_certain_by_lists(&self, query: &[u8]) -> bool {
         const IN_DOUBT: Flags =
             Flags::MULTI.union(Flags::UNSURE).union(Flags::UNTERMINATED).union(Flags::UNKNOWN_HINT);
         if self.flags.intersects(IN_DOUBT) || may_call(query, self) {

@@ -78,6 +78,16 @@ pub enum FoundRowsAfter {
     Unknown,
 }
 
+/// Whether `FOUND_ROWS()` is the number of rows in the answer of a statement, as of most. A statement for which it is
+/// [`FoundRowsAfter::Answer`] may be none of these.
+#[inline]
+#[must_use]
+pub fn counts_its_answer(query: &[u8], statement: &Statement) -> bool {
+    statement.kind == Kind::Select
+        && statement.is_plain()
+        && query.first().is_some_and(|first| first.eq_ignore_ascii_case(&b's'))
+}
+
 /// What a statement does to `FOUND_ROWS()`. For statements other than `SELECT` the manual calls the value undefined; this
 /// is what MySQL 9.7 and MariaDB 10.11 do.
 #[must_use]
@@ -297,6 +307,9 @@ mod tests {
         ] {
             let statement = classify(text.as_bytes());
             let found = |dialect| counted(text.as_bytes(), &statement, dialect);
+            if counts_its_answer(text.as_bytes(), &statement) {
+                assert_eq!((on_mysql, on_mariadb), (Answer, Answer), "{text}");
+            }
             assert_eq!(
                 (found(Dialect::MySql), found(Dialect::MariaDb)),
                 (on_mysql, on_mariadb),

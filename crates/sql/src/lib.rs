@@ -43,7 +43,7 @@ pub use defaults::{ChangedDefaults, changed_defaults, names_several};
 pub use diagnostics::{Diagnostics, DiagnosticsItem, diagnostics};
 pub use digest::{DigestOptions, Scratch, digest_text};
 pub use flags::Flags;
-pub use found_rows::{FoundRowsAfter, counted, has_offset, literal_offset};
+pub use found_rows::{FoundRowsAfter, counted, counts_its_answer, has_offset, literal_offset};
 pub use internal::{InternalCommand, internal_command, is_token_query};
 pub use kill::{
     KillId, KillKind, KillTarget, Killing, defines_program, kill_target, killing, literal_kills,

@@ -205,14 +205,19 @@ impl Login {
 
     /// Whether it reports what a statement for a client in `state` needs, and has no news of another client.
     pub(super) fn has_reports(&self, state: &SessionState) -> bool {
-        (self.late_is_ours || !self.may_report_late) && self.reports_fit(state)
+        if self.may_report_late && !self.late_is_ours {
+            return false;
+        }
+        // Most statements: it was asked for this client, or for one like it.
+        let is_as_before = self.wants_reports == WantedReports::Narrows
+            && matches!(self.reports, Reports::Narrows { .. })
+            && std::ptr::eq(&*self.state, state);
+        is_as_before || self.reports_fit(state)
     }
 
     /// Whether it reports what a statement for a client in `state` needs.
     fn reports_fit(&self, state: &SessionState) -> bool {
         match (&self.reports, self.wants_reports) {
-            // Most statements: it was asked for this client, or for one like it.
-            (Reports::Narrows { .. }, WantedReports::Narrows) if std::ptr::eq(&*self.state, state) => true,
             (
                 Reports::Narrows { besides, transactions },
                 WantedReports::Narrows | WantedReports::Transactions,

@@ -180,13 +180,16 @@ impl Tries {
 
     /// Whether a statement that a server may have received may be sent to another one.
     fn may_be_sent_again(&self, job: &Job, request: &Request) -> bool {
+        if !request.whole || self.retries == 0 || !is_repeatable(job, request) {
+            return false;
+        }
+        if self.commits_by_itself && job.statement.is_plain() {
+            return true;
+        }
         let text = job.text(request);
         // The session would be read only for all of the client's transaction, or show that it is.
         let may_be_read_only = || self.commits_by_itself && !shows_access_mode(&job.statement, text);
-        request.whole
-            && self.retries > 0
-            && is_repeatable(job, request)
-            && (!may_call_views(job, text) || may_be_read_only())
+        !may_call_views(job, text) || may_be_read_only()
     }
 
     /// The errors after which the statement runs on another server.
@@ -197,10 +200,11 @@ impl Tries {
         request: &Request,
         (pinned, is_first): (bool, bool),
     ) -> HoldBack {
-        let hostgroup = snapshot.hostgroups.get(&job.hostgroup);
-        let longest =
-            hostgroup.map_or(snapshot.variables.connect_timeout_server_max, |it| it.settings.longest_wait);
-        let may_wait = |since: Instant| since.elapsed() < longest;
+        let may_wait = |since: Instant| {
+            let hostgroup = snapshot.hostgroups.get(&job.hostgroup);
+            let longest = snapshot.variables.connect_timeout_server_max;
+            since.elapsed() < hostgroup.map_or(longest, |it| it.settings.longest_wait)
+        };
         let is_free = request.whole && !pinned;
         // The first statement of a transaction has nothing before it that would be lost.
         let may_move = is_free || request.whole && is_first;

@@ -30,7 +30,9 @@ mod tests;
 use std::sync::Arc;
 
 use narrows_sql::set::Assignment;
-use narrows_sql::{Escapes, Flags, FoundRowsAfter, Kind, Statement, counted, literal_offset};
+use narrows_sql::{
+    Escapes, Flags, FoundRowsAfter, Kind, Statement, counted, counts_its_answer, literal_offset,
+};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno};
 
@@ -46,7 +48,12 @@ use found_rows::FoundRows;
 use insert_id::{LastInsertId, may_set_untold};
 
 /// Whether a command must find its client's values on its connection, because they cannot be put into its text.
+#[inline]
 pub(super) fn needs_own_values(job: &Job, text: &[u8], family: Family) -> bool {
+    !(job.whole && job.statement.is_plain()) && asks_or_is_opaque(job, text, family)
+}
+
+fn asks_or_is_opaque(job: &Job, text: &[u8], family: Family) -> bool {
     match job.command {
         Command::Query if !job.whole => true,
         Command::Query if job.statement.flags.intersects(Flags::MULTI) => {
@@ -226,6 +233,14 @@ impl Information {
         family: Family,
         outcome: &Outcome,
     ) {
+        if counts_its_answer(text, statement)
+            && outcome.error.is_none()
+            && let Some(rows) = outcome.rows
+        {
+            self.found_rows_are_here = true;
+            self.found_rows = FoundRows::Known { rows, by_last: true };
+            return;
+        }
         if command == Command::StmtPrepare && outcome.error.is_none() {
             return;
         }
@@ -357,7 +372,11 @@ impl Information {
     }
 
     /// The connection that a statement prefers, because that knows what is asked.
+    #[inline]
     pub(super) fn wanted(&self, statement: &Statement, text: &[u8]) -> Option<Place> {
+        if statement.is_plain() {
+            return None;
+        }
         self.asked(statement).or_else(|| if statement.is_certain(text) { None } else { self.best() })
     }
 
