@@ -148,7 +148,7 @@ impl Session {
         self.set_deadline_of(job, &snapshot);
         let mut tries = Tries::new(job, &snapshot, self.data.status);
         if std::mem::take(&mut self.run.may_have_run) {
-            tries.may_have_run = Some(LostBefore::with_process());
+            tries.may_have_run = Some(Box::new(LostBefore::with_process()));
         }
         loop {
             // Each attempt uses the configuration in force, because a change may be why the last attempt failed.
@@ -428,7 +428,7 @@ impl Session {
         let address = self.count_lost(backend, &text);
         if !pinned && !was_killed && tries.after_loss(fate, job, request) || begins && tries.after_closed() {
             if fate == Fate::Unknown {
-                tries.may_have_run = Some(LostBefore { address, text });
+                tries.may_have_run = Some(Box::new(LostBefore { address, text }));
             }
             return Ok(Attempt::Again);
         }

@@ -78,6 +78,7 @@ impl Job {
     }
 
     /// The text of its statement, as far as it is held.
+    #[inline]
     pub(super) fn text<'t>(&'t self, request: &'t Request) -> &'t [u8] {
         match &self.prepared {
             Some(statement) => &statement.prepared.text,

@@ -44,7 +44,7 @@ pub(super) struct Tries {
     /// Whether a transaction ends with the statement.
     commits_by_itself: bool,
     /// How the statement was lost after a server may have run it.
-    pub(super) may_have_run: Option<LostBefore>,
+    pub(super) may_have_run: Option<Box<LostBefore>>,
 }
 
 /// A server that may have run a statement, and how it was lost.
@@ -321,7 +321,7 @@ impl Session {
             // It may have been interrupted halfway.
             let text = error.message.clone();
             let address = self.count_lost(backend, &text);
-            tries.may_have_run = Some(LostBefore { address, text });
+            tries.may_have_run = Some(Box::new(LostBefore { address, text }));
         } else if let Some(writer) = job.options.writer.take() {
             // The server does not consider it a read.
             self.give_back(backend, Exit::Return);

@@ -57,16 +57,20 @@ impl Session {
         let conditions = &mut self.data.information.conditions;
         conditions.note(job.command, &job.statement, text, family, outcome, on_connection);
         self.data.information.note_found_rows((job.command, &job.statement, text), family, outcome);
-        let untold = untold(
-            &job.statement,
-            text,
-            self.escapes(),
-            (outcome.error, Reported::These(&outcome.variables)),
-            match job.command {
-                Command::StmtPrepare => Coverage::All,
-                _ => backend.login.coverage(),
-            },
-        );
+        let coverage = match job.command {
+            Command::StmtPrepare => Coverage::All,
+            _ => backend.login.coverage(),
+        };
+        let untold = match coverage == Coverage::All && job.statement.is_plain() {
+            true => Untold::default(),
+            false => untold(
+                &job.statement,
+                text,
+                self.escapes(),
+                (outcome.error, Reported::These(&outcome.variables)),
+                coverage,
+            ),
+        };
         let keeps_no_errors = outcome.error.is_some() && self.data.state.keeps_no_errors();
         let asks = untold.is_any() || keeps_no_errors;
         let is_disturbed = asks || job.statement.kind == Kind::GetDiagnostics;

@@ -42,6 +42,9 @@ impl Session {
     /// Remembers which connection the session gives back or sets aside, and what that keeps.
     pub(in super::super) fn leave(&mut self, backend: &mut Backend) {
         let place = Place::of(backend);
+        if self.data.information.known_here().is_empty() && backend.login.uncollected.is_none() {
+            return self.data.information.leave_nothing(place);
+        }
         let keeps_warnings =
             !self.data.information.conditions.are_here() || self.handles_warnings(place.hostgroup);
         let mut uncollected = self.data.information.leave(place, keeps_warnings);

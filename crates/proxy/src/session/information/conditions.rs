@@ -64,6 +64,11 @@ impl Conditions {
         outcome: &Outcome,
         on_connection: &mut bool,
     ) {
+        // None before and none of its own: whatever the statement does to earlier ones, there are none.
+        let is_quiet = outcome.warnings == 0 && outcome.error.is_none() && !*on_connection;
+        if is_quiet && self.are_none() && !statement.flags.intersects(Flags::MULTI) {
+            return;
+        }
         match left_by((command, statement), text, family, outcome) {
             After::These(counts) => {
                 *on_connection = counts.warnings > 0;
@@ -104,6 +109,11 @@ impl Conditions {
     pub(in super::super) fn note_uncounted_error(&mut self, errors: u64) {
         let errors = u16::try_from(errors).unwrap_or(u16::MAX);
         *self = Conditions { warnings: errors, errors, sqlstate: None, place: Where::Nowhere };
+    }
+
+    /// Whether there are none anywhere.
+    fn are_none(&self) -> bool {
+        self.warnings == 0 && self.errors == 0 && matches!(self.place, Where::Nowhere)
     }
 
     /// Whether the leased connection has them.

@@ -123,6 +123,7 @@ impl LastInsertId {
 const REMEMBERED: usize = 8;
 
 /// Whether a statement may have set `LAST_INSERT_ID()` although its answer does not report an id.
+#[inline]
 pub(super) fn may_set_untold(statement: &Statement, text: &[u8], outcome: &Outcome) -> bool {
     let has_rows = outcome.affected_rows.is_none();
     // Rows before the failed one may have set it.

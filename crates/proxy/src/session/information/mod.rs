@@ -310,9 +310,7 @@ impl Information {
             self.conditions.forget_here();
         }
         let kinds = self.known_here();
-        if self.last == Last::Here {
-            self.last = Last::Left(place);
-        }
+        self.leave_nothing(place);
         if kinds.is_empty() {
             return None;
         }
@@ -321,6 +319,13 @@ impl Information {
         self.found_rows.leave(&left);
         self.conditions.leave(&left);
         Some(Uncollected::new(&left.receiver, kinds))
+    }
+
+    /// The same where only it knows nothing.
+    pub(super) fn leave_nothing(&mut self, place: Place) {
+        if self.last == Last::Here {
+            self.last = Last::Left(place);
+        }
     }
 
     /// Something of our own was or will be sent to the leased connection.
