@@ -6,6 +6,7 @@ mod base;
 mod certainty;
 mod identity;
 mod information;
+mod programs;
 mod protocol;
 mod reports;
 mod support;

@@ -2,8 +2,10 @@
 //! question, and has its rows in `tests/vectors/facts.txt`.
 
 use crate::flags::Flags;
+use crate::found_rows::has_select;
 use crate::kind::Kind;
 use crate::statement::Statement;
+use crate::words::says;
 
 impl Statement {
     /// Whether it does nothing but read or write rows, in words that need no closer look: what most statements are. Whoever asks
@@ -53,24 +55,32 @@ impl Statement {
         uses_tables || self.runs_others() || self.flags.intersects(IN_DOUBT)
     }
 
-    /// Whether the statement by itself only reads and writes tables, or evaluates expressions. If a server reports that its
-    /// session has changed, a program has changed it that the text does not name.
+    /// Whether a program that the text does not name, a trigger or a function that a view calls, may have changed the session if
+    /// the server reports that something of it has changed. The report is the same for one change and for several, so it is not
+    /// enough that the text explains one.
     #[must_use]
-    pub fn only_uses_tables(&self) -> bool {
-        matches!(
-            self.kind,
-            Kind::Select
-                | Kind::Insert
-                | Kind::Replace
-                | Kind::Update
-                | Kind::Delete
-                | Kind::Do
-                | Kind::Show
-                | Kind::Explain
-                | Kind::ExplainAnalyze
-                | Kind::LoadData
-                | Kind::LoadDataLocal
-        )
+    pub fn may_be_changed_by_programs(&self, query: &[u8]) -> bool {
+        match self.kind {
+            // Their own change is reported in this way, and they run no program.
+            Kind::Use
+            | Kind::SetTransaction
+            | Kind::Prepare
+            | Kind::Deallocate
+            | Kind::DropTable
+            | Kind::DropTemporaryTable => false,
+            Kind::CreateTemporaryTable => has_select(query),
+            // The settings are reported in this way, too: a program in the statement is hidden by them.
+            Kind::SetStatement => false,
+            // Without a table there is no view.
+            Kind::Select if !self.flags.intersects(Flags::MULTI) => {
+                const IN_DOUBT: Flags = Flags::FROM
+                    .union(Flags::FUNCTION_CALL_UNKNOWN)
+                    .union(Flags::UNSURE)
+                    .union(Flags::UNTERMINATED);
+                self.flags.intersects(IN_DOUBT) || says(query, b"table")
+            }
+            _ => self.may_run_programs(),
+        }
     }
 
     /// Whether the current schema may be another one after the statement, or none.
@@ -210,7 +220,6 @@ mod tests {
         ("is_plain", Statement::is_plain),
         ("runs_others", Statement::runs_others),
         ("may_run_programs", Statement::may_run_programs),
-        ("only_uses_tables", Statement::only_uses_tables),
         ("may_change_schema", Statement::may_change_schema),
         ("begins_no_transaction", Statement::begins_no_transaction),
         ("reads_or_writes", Statement::reads_or_writes),

@@ -243,7 +243,8 @@ impl Backend {
             self.put_query(out, "SELECT LAST_INSERT_ID(), LAST_INSERT_ID(0)");
         }
         if departure.clears_insert_id {
-            self.put_query(out, "SET last_insert_id=0");
+            // Unlike an assignment, it is not reported as a change of the session.
+            self.put_query(out, "DO LAST_INSERT_ID(0)");
         }
         if departure.clears_conditions {
             self.put_query(out, CLEAR_CONDITIONS);

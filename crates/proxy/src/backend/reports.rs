@@ -265,6 +265,11 @@ impl Login {
         }
     }
 
+    /// Whether the next report may be about an earlier statement of the same client.
+    pub fn may_report_late(&self) -> bool {
+        self.may_report_late
+    }
+
     /// A statement has changed what the server reports, though it names none of these variables: a routine, for instance.
     pub fn doubt_coverage(&mut self) {
         if let Reports::Narrows { .. } = self.reports {
@@ -375,16 +380,32 @@ impl Backend {
         Ok(())
     }
 
-    /// A statement that changes nothing, and whose OK packet tells everything that was not reported before: MariaDB does so
-    /// only if it has something to report of the statement itself.
+    /// A statement that changes nothing, and whose OK packet tells everything that was not reported before, but nothing of itself,
+    /// so that any report of a change is about an earlier statement. MariaDB tells that only if it has something to report of the
+    /// statement, which is the state of transactions here: assignments without a scope are not reported themselves.
     pub(super) fn put_question_for_late_reports(&self, out: &mut Vec<u8>) {
-        self.put_query(out, format!("SET {TRACKS_SCHEMA}=ON"));
+        match self.login.family {
+            Family::MySql => self.put_query(out, "DO 0"),
+            Family::MariaDb => {
+                let transactions = match self.login.reports {
+                    Reports::Narrows { transactions, .. } | Reports::Client { transactions } => {
+                        transactions.literal()
+                    }
+                    Reports::ItsOwn | Reports::InDoubt => &self.login.own_reports().transactions,
+                };
+                self.put_query(out, format!("SET @@{TRACKS_TRANSACTIONS}='STATE'"));
+                self.put_query(out, format!("SET @@{TRACKS_TRANSACTIONS}={transactions}"));
+            }
+        }
     }
 
     /// Reads its answer. What it tells, or an answer before it has told, was changed by another client, whose statement failed
     /// after that.
     pub(super) async fn read_late_reports(&mut self, buffer: &mut Buffer) -> Result<(), BackendError> {
         self.answer(buffer).await?;
+        if self.login.family == Family::MariaDb {
+            self.answer(buffer).await?;
+        }
         if self.login.has_news.get() {
             return Err(BackendError::Unknown);
         }
@@ -406,6 +427,8 @@ impl Login {
                     HELD_FOR_CLIENTS.iter().any(|held| held.as_bytes() == name) || name == b"last_gtid"
                 }
                 Change::Schema(schema) => schema == self.state.schema.as_deref().unwrap_or_default(),
+                // A user variable, a temporary table: a program has left something.
+                Change::State => false,
                 _ => true,
             };
             if !is_known {

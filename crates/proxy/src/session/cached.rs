@@ -107,7 +107,9 @@ impl Session {
 
     /// The key of a statement.
     fn key(&self, request: &Request, job: &Job) -> Key {
-        let user_variables = job.statement.flags.intersects(Flags::USER_VARIABLE);
+        // A function that a view calls may read them, too.
+        let user_variables = job.statement.flags.intersects(Flags::USER_VARIABLE)
+            || self.data.state.has_user_variables() && job.statement.may_run_programs();
         let states = &self.worker.cache.states;
         let key = |class: Capabilities, parts: &[&[u8]]| {
             Key::of(&Subject {

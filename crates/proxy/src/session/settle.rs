@@ -134,6 +134,7 @@ impl Session {
             status: self.data.status,
             family: backend.login.family,
             coverage: backend.login.coverage(),
+            late: backend.login.may_report_late(),
             multiplexes: !self.binding.multiplexing_off && self.snapshot().multiplexes(hostgroup),
         };
         let mut effects = effects(&done(job, text), &report(outcome), before);

@@ -97,6 +97,8 @@ pub(super) struct Before<'s> {
     pub(super) family: Family,
     /// What the server has reported.
     pub(super) coverage: Coverage,
+    /// Its answer may report what an earlier statement has changed.
+    pub(super) late: bool,
     /// Whether other clients may use the connection after this statement.
     pub(super) multiplexes: bool,
 }
@@ -152,7 +154,7 @@ pub(super) fn effects<'s, 'a: 's>(
     report: &ServerReport<'a>,
     before: Before<'s>,
 ) -> Effects<'a> {
-    let Before { pins, state, own, status, family, coverage, multiplexes } = before;
+    let Before { pins, state, own, status, family, coverage, late, multiplexes } = before;
     let reasons_before = pins.reasons();
     // Built where it is returned, because this runs for every statement.
     let mut effects = Effects {
@@ -175,8 +177,18 @@ pub(super) fn effects<'s, 'a: 's>(
     }
     let view = View::of(state, &mut effects.changes);
     let insert_id = &mut effects.insert_id;
-    let mut reading =
-        Reading { done, report, own, family, coverage, escapes: escapes(status), pins, view, insert_id };
+    let mut reading = Reading {
+        done,
+        report,
+        own,
+        family,
+        coverage,
+        late,
+        escapes: escapes(status),
+        pins,
+        view,
+        insert_id,
+    };
     reading.take_report();
     reading.read_statements();
     transaction::settle(reading.pins, done, report, status, &reading.view);
@@ -231,6 +243,7 @@ pub(crate) fn expected(statement: &Statement, text: &[u8]) -> PinReason {
         status: Status::AUTOCOMMIT,
         family: Family::MySql,
         coverage: Coverage::All,
+        late: false,
         multiplexes: true,
     };
     effects(&done, &report, before).pins.reasons()
@@ -251,6 +264,7 @@ struct Reading<'r, 's, 'a> {
     own: Option<&'s SessionState>,
     family: Family,
     coverage: Coverage,
+    late: bool,
     escapes: Escapes,
     pins: &'r mut Pins,
     view: View<'r, 's, 'a>,
@@ -332,10 +346,15 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
             _ => return,
         }
         let statement = self.as_the_server_reads();
-        if report.state_changed && self.is_untold(&statement) {
-            self.pins.add(PinReason::ROUTINE);
+        if self.has_changed() {
+            if self.may_be_changed_by_programs(&statement) {
+                self.pins.add(PinReason::ROUTINE);
+            } else if self.late {
+                // Of a statement before this one, too, which has failed. The client does not miss it, and no other one sees it.
+                self.pins.doubt();
+            }
         }
-        if self.coverage == Coverage::AsTheClientLikes && set::may_set_untold(&statement) {
+        if self.coverage == Coverage::AsTheClientLikes && set::may_set_untold(&statement, done.text) {
             self.pins.add(PinReason::UNKNOWN_SET);
         }
         if statement.flags.intersects(Flags::MULTI) {
@@ -353,16 +372,19 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         }
     }
 
-    /// Whether nothing that the server has reported explains a change of the session, and neither does the text: a trigger, or
-    /// a function that a view calls, has set a user variable or made a temporary table.
-    fn is_untold(&self, statement: &Statement) -> bool {
-        let (done, report) = (self.done, self.report);
-        if !report.reported.values().is_empty() || report.schema.is_some() {
-            return false;
-        }
+    /// Whether the server has reported any change of the session. A program may have switched off the report of all others.
+    fn has_changed(&self) -> bool {
+        let values = self.report.reported.values();
+        self.report.state_changed || values.iter().any(|(name, _)| name != BY_COMMIT)
+    }
+
+    /// Whether a trigger, or a function that a view calls, may have set a user variable or made a temporary table.
+    fn may_be_changed_by_programs(&self, statement: &Statement) -> bool {
+        let text = self.done.text;
         match statement.flags.intersects(Flags::MULTI) {
-            true => narrows_sql::parts(done.text, self.escapes).all(|(_, part)| part.only_uses_tables()),
-            false => statement.only_uses_tables(),
+            true => narrows_sql::parts(text, self.escapes)
+                .any(|(text, part)| part.may_be_changed_by_programs(text)),
+            false => statement.may_be_changed_by_programs(text),
         }
     }
 
@@ -412,6 +434,9 @@ fn nothing_ran(kind: Kind, text: &[u8], error: Option<u16>) -> bool {
         _ => false,
     }
 }
+
+/// The variable that a server sets back by itself when a transaction ends.
+const BY_COMMIT: &str = "gtid_next";
 
 /// The variables that a `SET STATEMENT` sets.
 enum OfOneStatement {

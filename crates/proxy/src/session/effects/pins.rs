@@ -58,6 +58,11 @@ impl Pins {
         self.reasons.add(reasons);
     }
 
+    /// The connection may have something of its client that nobody has named: it is reset before another client uses it.
+    pub(super) fn doubt(&mut self) {
+        self.carried.add(PinReason::ROUTINE);
+    }
+
     /// Removes reasons.
     pub(super) fn keep_none_of(&mut self, reasons: PinReason) {
         self.reasons = self.reasons.without(reasons);

@@ -270,7 +270,7 @@ pub(in super::super) fn untold(
         Coverage::AsTheClientLikes if is_one_set(statement) && error.is_none() => {
             return Untold { variables: untold_variables(text, escapes, reported, true), schema: false };
         }
-        Coverage::AsTheClientLikes if is_one_set(statement) || may_set_untold(statement) => {
+        Coverage::AsTheClientLikes if is_one_set(statement) || may_set_untold(statement, text) => {
             let names = HELD_FOR_CLIENTS.into_iter();
             let variables = names.map(str::to_owned).collect();
             return Untold { variables, schema: !is_one_set(statement) };
@@ -292,12 +292,18 @@ fn is_one_set(statement: &Statement) -> bool {
 }
 
 /// Whether a statement that ran with the reports of its client may have changed the session without any.
-pub(super) fn may_set_untold(statement: &Statement) -> bool {
-    let sets_nothing = matches!(
-        statement.kind,
-        Kind::Select | Kind::Show | Kind::ShowWarnings | Kind::Explain | Kind::Set | Kind::SetTransaction
-    );
-    !sets_nothing || statement.flags.intersects(Flags::MULTI)
+pub(super) fn may_set_untold(statement: &Statement, text: &[u8]) -> bool {
+    if statement.flags.intersects(Flags::MULTI.union(Flags::FUNCTION_CALL_UNKNOWN)) {
+        return true;
+    }
+    match statement.kind {
+        Kind::ShowWarnings | Kind::Set | Kind::SetTransaction => false,
+        // What it reads may be a view, which may call a function.
+        Kind::Select | Kind::Show | Kind::Explain => {
+            statement.flags.intersects(Flags::FROM) || narrows_sql::names_any(text, &["table"])
+        }
+        _ => true,
+    }
 }
 
 /// Whether the schema may be another one after a statement that a server without reports has run, and its text does not tell

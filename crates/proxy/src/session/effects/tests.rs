@@ -47,6 +47,7 @@ impl Session {
         };
         let answer = Answer::read(row.answer);
         let before = Before {
+            late: false,
             pins: std::mem::take(&mut self.pins),
             state: &self.state,
             own: None,

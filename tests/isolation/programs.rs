@@ -1,0 +1,112 @@
+//! What a trigger does, or a function that a view calls: it stands in no text of a client, and servers report it in one bit.
+
+use narrows_testkit::{Flavour, RawClient, command};
+
+use crate::support::Stand;
+
+/// What a program leaves.
+const EFFECTS: &[&str] = &[
+    "SET @leak = 5",
+    "CREATE TEMPORARY TABLE IF NOT EXISTS a.staging (id INT)",
+    "SET @leak = 5; SET SESSION lc_time_names = 'de_DE'",
+    "CREATE TEMPORARY TABLE IF NOT EXISTS a.staging (id INT); SET SESSION lc_time_names = 'de_DE'",
+    "SET SESSION sort_buffer_size = 77777",
+    "SET SESSION insert_id = 70000",
+];
+
+/// Statements that run the program `p`: by a trigger of `a.tg`, or by a function that the view `a.v` calls.
+const STATEMENTS: &[&str] = &[
+    "INSERT INTO a.tg (n) VALUES (1)",
+    "INSERT INTO a.tg (n) VALUES (1), ('x')",
+    "INSERT INTO a.failing (n) VALUES (1)",
+    "BEGIN; INSERT INTO a.tg (n) VALUES (1); COMMIT",
+    "USE b; INSERT INTO a.tg (n) VALUES (1)",
+    "INSERT INTO a.tg (n) VALUES (1); SHOW WARNINGS",
+    "SELECT * FROM a.v",
+    "SELECT * FROM a.v WHERE n = (SELECT 1 UNION SELECT 2)",
+    "TABLE a.v",
+    "CREATE TABLE a.copy AS SELECT * FROM a.v",
+    "DO (SELECT n FROM a.v)",
+    "SET SESSION group_concat_max_len = (SELECT n * 1000 FROM a.v)",
+    "SELECT n, @@session_track_schema FROM a.v",
+    "SHOW VARIABLES WHERE variable_name = (SELECT n FROM a.v)",
+];
+
+/// What another client then sees of it.
+const SEEN: &[&str] = &[
+    "SELECT @leak",
+    "SELECT @@lc_time_names, @@sort_buffer_size",
+    "INSERT INTO a.ids (n) VALUES (1)",
+    "SELECT MAX(id) < 70000 FROM a.ids",
+    "INSERT INTO a.staging VALUES (42)",
+];
+
+#[test]
+fn what_programs_leave_is_seen_by_nobody_else() {
+    for flavour in Flavour::both() {
+        let mut wrong = Vec::new();
+        for effect in EFFECTS {
+            let stand = Stand::new(
+                flavour,
+                &[
+                    "CREATE DATABASE a",
+                    "CREATE DATABASE b",
+                    "CREATE TABLE a.tg (n INT)",
+                    "CREATE TABLE a.failing (n INT)",
+                    "CREATE TABLE a.ids (id INT PRIMARY KEY AUTO_INCREMENT, n INT)",
+                    "CREATE TABLE a.staging (id INT)",
+                    &format!("CREATE TRIGGER a.t BEFORE INSERT ON a.tg FOR EACH ROW BEGIN {effect}; END"),
+                    &format!(
+                        "CREATE TRIGGER a.f BEFORE INSERT ON a.failing FOR EACH ROW \
+                         BEGIN {effect}; SIGNAL SQLSTATE '45000'; END"
+                    ),
+                    &format!("CREATE FUNCTION a.p() RETURNS INT BEGIN {effect}; RETURN 1; END"),
+                    "CREATE VIEW a.v AS SELECT a.p() AS n",
+                ],
+            );
+            let count = "SELECT COUNT(*) FROM a.staging";
+            for schema in ["", "a", "b"] {
+                for statement in STATEMENTS {
+                    stand.server.execute(&["DROP TABLE IF EXISTS a.copy"]);
+                    let mut client = stand.client();
+                    use_schema(&mut client, schema);
+                    client.query(statement);
+                    client.query("SET lc_messages = 'en_US'");
+                    // While the client has the connection for itself, the other one would wait for it.
+                    if is_pinned(&stand, &mut client) {
+                        drop(client);
+                    }
+                    let mut other = stand.client();
+                    use_schema(&mut other, schema);
+                    let before = stand.direct().query(count).cell();
+                    let mut seen = Vec::new();
+                    for question in SEEN {
+                        seen.extend(other.query(question).text_rows());
+                    }
+                    let told = seen.concat().into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>();
+                    let is_there = stand.direct().query(count).cell() != before;
+                    let is_own = told.first().is_some_and(String::is_empty)
+                        && told.get(1).is_some_and(|names| names == "en_US")
+                        && told.get(2).is_some_and(|size| size != "77777")
+                        && told.get(3).is_some_and(|low| low == "1");
+                    if !is_own || !is_there {
+                        wrong.push(format!("{effect} | {schema} | {statement}: {told:?} {is_there}"));
+                        stand.server.execute(&["DELETE FROM a.ids"]);
+                    }
+                }
+            }
+        }
+        assert!(wrong.is_empty(), "{flavour:?}: {}\n{}", wrong.len(), wrong.join("\n"));
+    }
+}
+
+fn use_schema(client: &mut RawClient, schema: &str) {
+    if !schema.is_empty() {
+        assert_eq!(client.query(format!("USE {schema}")).error(), None);
+    }
+}
+
+fn is_pinned(stand: &Stand, client: &mut RawClient) -> bool {
+    client.command(command::PING, &[]);
+    !stand.narrows.admin().query("SHOW PINS").text_rows().is_empty()
+}
