@@ -258,6 +258,10 @@ fn what_a_program_sets_that_no_text_names_is_its_clients() {
         let mut differences = Vec::new();
         // What is read.
         let (mut one, mut other, mut none) = (stand.client(), stand.client(), stand.client());
+        for client in [&mut one, &mut other, &mut none] {
+            // MySQL reports a program of another schema like one that has changed the session, which keeps the connection.
+            client.query("USE d");
+        }
         one.query("SET @who = 'one'");
         other.query("SET @who = 'other'");
         let clients = [&mut one, &mut none, &mut other];

@@ -1,6 +1,6 @@
 //! What a trigger does, or a function that a view calls: it stands in no text of a client, and servers report it in one bit.
 
-use narrows_testkit::{Flavour, RawClient, command};
+use narrows_testkit::{Flavour, Login, RawClient, capability, command};
 
 use crate::support::Stand;
 
@@ -68,15 +68,15 @@ fn what_programs_leave_is_seen_by_nobody_else() {
             for schema in ["", "a", "b"] {
                 for statement in STATEMENTS {
                     stand.server.execute(&["DROP TABLE IF EXISTS a.copy"]);
-                    let mut client = stand.client();
-                    use_schema(&mut client, schema);
-                    client.query(statement);
-                    client.query("SET lc_messages = 'en_US'");
+                    let mut one = client(&stand);
+                    use_schema(&mut one, schema);
+                    one.query(statement);
+                    one.query("SET lc_messages = 'en_US'");
                     // While the client has the connection for itself, the other one would wait for it.
-                    if is_pinned(&stand, &mut client) {
-                        drop(client);
+                    if is_pinned(&stand, &mut one) {
+                        drop(one);
                     }
-                    let mut other = stand.client();
+                    let mut other = client(&stand);
                     use_schema(&mut other, schema);
                     let before = stand.direct().query(count).cell();
                     let mut seen = Vec::new();
@@ -98,6 +98,15 @@ fn what_programs_leave_is_seen_by_nobody_else() {
         }
         assert!(wrong.is_empty(), "{flavour:?}: {}\n{}", wrong.len(), wrong.join("\n"));
     }
+}
+
+/// A client with the form of answers in which MySQL reports at the end of rows, too.
+fn client(stand: &Stand) -> RawClient {
+    let mut client = RawClient::connect(&stand.narrows.endpoint());
+    client.set_patience(std::time::Duration::from_secs(60));
+    let login = Login::new("sbtest", "sbtest").with(capability::MULTI_STATEMENTS | capability::DEPRECATE_EOF);
+    client.login(&login).expect("a login");
+    client
 }
 
 fn use_schema(client: &mut RawClient, schema: &str) {

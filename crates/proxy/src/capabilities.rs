@@ -94,8 +94,7 @@ const TABLE: &[Row] = {
         // A session in which only a new password may be set is of no use to anybody else.
         row(C::CAN_HANDLE_EXPIRED_PASSWORDS, Refused, Never, Request::Never),
         row(C::SESSION_TRACK, Translated, Always, Request::Always),
-        // Connections with the client's own form are preferred (`Backend::has_form`); MySQL is always asked for it
-        // (`connect.rs`).
+        // Connections with the client's own form are preferred; see `Backend::has_form`.
         row(C::DEPRECATE_EOF, Translated, Always, AsClient),
         row(C::OPTIONAL_RESULTSET_METADATA, Refused, Never, Request::Never),
         row(C::ZSTD_COMPRESSION, Translated, Greeting, Request::Never),

@@ -186,10 +186,6 @@ fn wanted(server: &Server, greeting: &Greeting, want: &Want, state: &SessionStat
         Some(client) => client.union(NEEDED).without(PER_CONNECTION),
         None => ALWAYS_REQUESTED.union(want.class.intersection(REQUESTED_AS_CLIENT)),
     };
-    // MySQL's EOF packets tell nothing of the session, so that what a view's function has changed would be told later, to anybody.
-    if want.own.is_none() && family(greeting) == Family::MySql {
-        asked = asked.union(Capabilities::DEPRECATE_EOF);
-    }
     let compresses = match want.own {
         // The bytes are forwarded, and with them the numbers of packets, which only the uncompressed protocol orders.
         Some(client) => client.intersection(COMPRESSION) != Capabilities::NONE,

@@ -458,8 +458,7 @@ impl Backend {
     /// Whether answers have the form that `want` prefers, so that they need not be translated.
     pub fn has_form(&self, want: &Want) -> bool {
         let form = |capabilities: Capabilities| capabilities.contains(Capabilities::DEPRECATE_EOF);
-        // MySQL has only one form.
-        self.login.family == Family::MySql || form(self.login.capabilities) == form(want.class)
+        form(self.login.capabilities) == form(want.class)
     }
 
     /// Removes the connection from this worker's runtime.
