@@ -4,9 +4,11 @@
 
 mod base;
 mod certainty;
+mod functions;
 mod identity;
 mod information;
 mod protocol;
 mod reports;
 mod support;
+mod variables;
 mod verification;

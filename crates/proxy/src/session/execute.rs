@@ -14,7 +14,7 @@ use super::detach::is_tied_by;
 use super::effects::Pins;
 use super::errors::{PACKET_TOO_LARGE, killed};
 use super::fault::{self, Moment};
-use super::information::Last;
+use super::information::{Last, dialect};
 use super::job::Job;
 use super::lease::{Leased, NoLease};
 use super::lost::{Abandoned, Fate, LostBefore, Tries, commits_nothing};
@@ -321,6 +321,7 @@ impl Session {
         tries: &mut Tries,
     ) -> Result<Attempt, End> {
         fault::inject(Moment::Before, request.argument());
+        job.statement = job.statement.on(dialect(backend.login.family));
         let begun = self.binding.begun.take().filter(|_| pinned);
         // Nothing of our own may run between this and the statement.
         if needs_own_values

@@ -18,7 +18,7 @@ use super::request::Request;
 use super::sequences::note_drawn;
 use super::statements::ClientStatement;
 use super::{End, Pinned, Session};
-use crate::backend::{Backend, BackendError, Base, Coverage, InsertIdBefore};
+use crate::backend::{Backend, BackendError, Base, InsertIdBefore};
 use crate::pool::{Exit, Lease};
 use crate::rt::Instant;
 use crate::state::{HELD_FOR_CLIENTS, SessionState};
@@ -57,16 +57,16 @@ impl Session {
         let conditions = &mut self.data.information.conditions;
         conditions.note(job.command, &job.statement, text, family, outcome, on_connection);
         self.data.information.note_found_rows((job.command, &job.statement, text), family, outcome);
-        let untold = untold(
-            &job.statement,
-            text,
-            self.escapes(),
-            (outcome.error, Reported::These(&outcome.variables)),
-            match job.command {
-                Command::StmtPrepare => Coverage::All,
-                _ => backend.login.coverage(),
-            },
-        );
+        let untold = match job.command {
+            Command::StmtPrepare => Untold::default(),
+            _ => untold(
+                &job.statement,
+                text,
+                self.escapes(),
+                (outcome.error, Reported::These(&outcome.variables)),
+                backend.login.coverage(),
+            ),
+        };
         let keeps_no_errors = outcome.error.is_some() && self.data.state.keeps_no_errors();
         let asks = untold.is_any() || keeps_no_errors;
         let is_disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
