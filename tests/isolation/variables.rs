@@ -108,6 +108,7 @@ fn all_variables_that_change_together_are_known() {
         let stand = Stand::new(flavour, &[]);
         let mut client = stand.direct();
         let names = session_variables(&mut client);
+        client.command(command::RESET_CONNECTION, &[]);
         let before = values(&mut client, &names);
         let (mut unknown, mut together, mut unclear) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for name in &names {

@@ -8,13 +8,13 @@ use narrows_wire::{Command, Errno, Status};
 
 use super::effects::Pins;
 use super::errors::killed;
-use super::information::{dialect, needs_own_values};
+use super::information::needs_own_values;
 use super::job::Job;
 use super::lost::{Fate, lost};
 use super::outcome::GOING_AWAY;
 use super::request::Request;
 use super::{End, Interrupt, Pinned, Session};
-use crate::backend::{Backend, BackendError, CLEAR_CONDITIONS, ServerError, WantedReports};
+use crate::backend::{Backend, BackendError, CLEAR_CONDITIONS, ServerError, WantedReports, dialect};
 use crate::figures::Doing;
 use crate::hostgroup::{LagFilter, Outdated, Server, ServerFigures};
 use crate::pin_reason::PinReason;

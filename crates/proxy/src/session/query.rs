@@ -10,11 +10,11 @@ use narrows_wire::{Capabilities, Command, Errno, Malformed};
 
 use super::effects::expected;
 use super::errors::malformed;
-use super::information::dialect;
 use super::job::{Job, NOWHERE};
 use super::outcome::Yield;
 use super::request::Request;
 use super::{End, Session};
+use crate::backend::dialect;
 use crate::client;
 use crate::mirror::{Copy, offer};
 use crate::pool::Exit;

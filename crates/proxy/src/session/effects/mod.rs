@@ -23,11 +23,10 @@ use narrows_sql::{Escapes, Flags, Kind, Statement, may_parse_later};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno, Status};
 
-use crate::backend::Coverage;
+use crate::backend::{Coverage, dialect};
 use crate::pool::Exit;
 use crate::state::{SessionState, are_one, slot};
 
-use super::information::dialect;
 use changes::View;
 use leftovers::{Ran, Read};
 

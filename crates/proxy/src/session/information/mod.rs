@@ -38,10 +38,8 @@ use narrows_wire::{Command, Errno};
 
 use super::job::Job;
 use super::outcome::Outcome;
-use crate::backend::{Backend, DiagnosticsReceiver, Kinds, Uncollected, Use};
+use crate::backend::{Backend, DiagnosticsReceiver, Kinds, Uncollected, Use, dialect};
 use crate::snapshot::HostgroupId;
-
-pub(super) use ask::dialect;
 
 use conditions::Conditions;
 use found_rows::FoundRows;
