@@ -4,10 +4,12 @@
 
 mod base;
 mod certainty;
+mod functions;
 mod identity;
 mod information;
 mod programs;
 mod protocol;
 mod reports;
 mod support;
+mod variables;
 mod verification;

@@ -57,8 +57,50 @@ impl Stand {
 }
 
 fn client_of(endpoint: &Endpoint) -> RawClient {
+    logged_in(endpoint, &Login::new("sbtest", "sbtest").with(capability::MULTI_STATEMENTS))
+}
+
+fn logged_in(endpoint: &Endpoint, login: &Login) -> RawClient {
     let mut client = RawClient::connect(endpoint);
     client.set_patience(Duration::from_secs(60));
-    client.login(&Login::new("sbtest", "sbtest").with(capability::MULTI_STATEMENTS)).expect("a login");
+    client.login(login).expect("a login");
     client
+}
+
+/// A client of Narrows, and one with a connection of its own that does the same.
+pub struct Pair {
+    pub shared: RawClient,
+    pub own: RawClient,
+}
+
+impl Pair {
+    pub fn new(stand: &Stand) -> Pair {
+        Pair { shared: stand.client(), own: stand.direct() }
+    }
+
+    /// With a schema from the login on: a connection that has one is logged in again for a client without.
+    pub fn in_schema(stand: &Stand, schema: &str) -> Pair {
+        let login = || Login::new("sbtest", "sbtest").with(capability::MULTI_STATEMENTS).schema(schema);
+        Pair {
+            shared: logged_in(&stand.narrows.endpoint(), &login()),
+            own: logged_in(&Endpoint::Unix(stand.server.socket()), &login()),
+        }
+    }
+
+    /// Whether nobody else can use the connection to the server now. A ping is answered when the statement before it is
+    /// settled.
+    pub fn keeps_connection(&mut self, stand: &Stand) -> bool {
+        self.shared.command(narrows_testkit::command::PING, &[]);
+        !stand.narrows.admin().query("SHOW PINS").text_rows().is_empty()
+    }
+
+    /// Runs a statement as both, which must see the same; returns the rows.
+    #[track_caller]
+    pub fn both(&mut self, statement: &str) -> Vec<Vec<Option<String>>> {
+        let (own, shared) = (self.own.query(statement), self.shared.query(statement));
+        let code = |answer: &narrows_testkit::Answer| answer.error().map(|error| error.code);
+        assert_eq!(code(&shared), code(&own), "{statement}");
+        assert_eq!(shared.text_rows(), own.text_rows(), "{statement}");
+        own.text_rows()
+    }
 }

@@ -15,11 +15,11 @@ mod written;
 
 pub use difference::Difference;
 pub use names::{
-    CHARSETS, HELD_FOR_CLIENTS, NULLABLE, SCHEMA_COLLATION, SETS_ANOTHER, TRACKED_VARIABLES, TRACKS_SCHEMA,
-    TRACKS_STATE, TRACKS_TRANSACTIONS, UNKNOWN, UTF8MB4_COLLATION, WRONG_DEFAULTS, is_variable_name, is_word,
-    quoted, slot,
+    CHARSETS, CLOCK, HELD_FOR_CLIENTS, NULLABLE, SCHEMA_COLLATION, SETS_ANOTHER, TRACKED_VARIABLES,
+    TRACKS_SCHEMA, TRACKS_STATE, TRACKS_TRANSACTIONS, UNKNOWN, UTF8MB4_COLLATION, WRONG_DEFAULTS, are_one,
+    is_variable_name, is_word, quoted, slot, whole_of,
 };
-use names::{OTHER_LETTERS, TIMEOUTS, WITHOUT_MEANING, identifier, is_number};
+use names::{MAY_BE_EMPTY, OTHER_LETTERS, TIMEOUTS, WITHOUT_MEANING, identifier, is_number};
 
 /// One session variable that differs from the server's default.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -108,7 +108,10 @@ impl SessionState {
     /// statements for others, and one that has been taken over must not speak through us.
     pub fn can_carry(&self, name: &str, value: &[u8]) -> bool {
         let is_charset = CHARSETS.contains(&slot(name)) || name == UTF8MB4_COLLATION;
+        let is_clear = !value.is_empty() || NULLABLE.contains(&name) || MAY_BE_EMPTY.contains(&name);
         is_variable_name(name)
+            && is_clear
+            && whole_of(name).is_none()
             && (!is_charset || value.is_empty() || is_word(value))
             && self.has_room(name.len() + value.len())
     }

@@ -4,6 +4,7 @@ use crate::flags::Flags;
 use crate::found_rows::shows_by_select;
 use crate::kind::Kind;
 use crate::statement::Statement;
+use crate::substitute::Dialect;
 use crate::token::{Escapes, Lexer, Token, TokenKind};
 
 /// What a `SHOW WARNINGS`, a `SHOW ERRORS` or a count of either requests.
@@ -164,6 +165,7 @@ const OTHER_THAN_SELECT: &[&str] =
 
 /// A statement for which only its text decides whether it uses a table.
 fn reads(query: &[u8], statement: &Statement) -> Earlier {
+    let statement = statement.on(Dialect::MariaDb);
     let draws = statement.flags.intersects(Flags::LAST_VALUE)
         || statement.flags.intersects(Flags::FUNCTION_CALL_UNKNOWN)
             && words(query).any(|word| word.is_any(&["NEXTVAL", "SETVAL", "NEXT"]));

@@ -110,6 +110,11 @@ flags! {
     UNKNOWN_HINT = 40;
     /// `IS_FREE_LOCK(`, `IS_USED_LOCK(`: asks the server that has the lock.
     ASKS_ABOUT_LOCK = 41;
+    /// Calls `name(` where only MySQL has a built-in function, or a keyword, of that name: on MariaDB it is a stored one. See
+    /// [`crate::Statement::on`].
+    OF_MYSQL = 42;
+    /// The same with MariaDB.
+    OF_MARIADB = 43;
 }
 
 impl Flags {

@@ -21,7 +21,8 @@ pub fn is_read(query: &[u8], statement: Statement, is_safe: impl Fn(&str) -> boo
         .union(Flags::ESCAPED_DOUBLE_QUOTE)
         .union(Flags::FROM)
         .union(Flags::LIMIT)
-        .union(Flags::OFFSET);
+        .union(Flags::OFFSET)
+        .union(OF_ONE_FAMILY);
     const CALLS: Flags = Flags::FUNCTION_CALL_UNKNOWN.union(Flags::SERVER_FUNCTION);
     let rest = statement.flags.without(HARMLESS);
     if statement.kind != Kind::Select || !rest.without(CALLS).is_empty() {
@@ -33,16 +34,14 @@ pub fn is_read(query: &[u8], statement: Statement, is_safe: impl Fn(&str) -> boo
     }
     Names::new(query).all(|name| match name {
         Name::Schema(schema) => !is_of_server(schema),
-        Name::Call { schema, name } => !calls_unknown || is_safe_call(schema, name, &is_safe),
+        Name::Call { is_harmless: true, .. } => true,
+        Name::Call { schema, name, .. } => !calls_unknown || is_safe_call(schema, name, &is_safe),
         // Reading a sequence consumes a value.
         Name::Word(word) => !calls_unknown || !SEQUENCES.iter().any(|one| word.eq_ignore_ascii_case(one)),
     })
 }
 
 fn is_safe_call(schema: Option<&[u8]>, name: &[u8], is_safe: impl Fn(&str) -> bool) -> bool {
-    if schema.is_none() && functions::flags_of(name).is_empty() {
-        return true;
-    }
     let Ok(name) = std::str::from_utf8(name) else { return false };
     match schema.map(std::str::from_utf8) {
         None => is_safe(&name.to_lowercase()),
@@ -61,12 +60,20 @@ pub fn is_of_server(schema: &[u8]) -> bool {
 /// Words by which sequences are read, with and without parentheses.
 const SEQUENCES: [&[u8]; 6] = [b"NEXT", b"PREVIOUS", b"NEXTVAL", b"LASTVAL", b"SETVAL", b"CURRVAL"];
 
+/// Functions that are built in on some servers: [`Statement::on`] tells what they are on others.
+const OF_ONE_FAMILY: Flags = Flags::OF_MYSQL.union(Flags::OF_MARIADB);
+
 /// What the names in a statement tell about it.
 enum Name<'a> {
     /// It precedes a dot.
     Schema(&'a [u8]),
     /// It precedes a parenthesis.
-    Call { schema: Option<&'a [u8]>, name: &'a [u8] },
+    Call {
+        schema: Option<&'a [u8]>,
+        name: &'a [u8],
+        /// It is a built-in function, on the servers that have it, that may run anywhere.
+        is_harmless: bool,
+    },
     /// It is on its own.
     Word(&'a [u8]),
 }
@@ -105,7 +112,13 @@ impl<'a> Iterator for Names<'a> {
                 return Some(Name::Schema(name));
             }
             let schema = self.schema.take();
-            return Some(if behind.is_symbol(b'(') { Name::Call { schema, name } } else { Name::Word(name) });
+            if !behind.is_symbol(b'(') {
+                return Some(Name::Word(name));
+            }
+            let flags = functions::named(name).flags_of_call(token.end() == behind.start, &ahead);
+            let is_harmless =
+                schema.is_none() && token.kind == TokenKind::Word && flags.without(OF_ONE_FAMILY).is_empty();
+            return Some(Name::Call { schema, name, is_harmless });
         }
     }
 }

@@ -9,6 +9,7 @@ mod scan;
 
 use crate::flags::Flags;
 use crate::kind::Kind;
+use crate::substitute::Dialect;
 use crate::token::{Escapes, Lexer, Oddities, Token, TokenKind, Versions, unquote};
 use crate::words::{names_kill, spells_kill};
 use keyword::{DELETE, INSERT, SELECT, UPDATE};
@@ -22,6 +23,23 @@ pub struct Statement {
     pub kind: Kind,
     /// Facts about the whole text.
     pub flags: Flags,
+}
+
+impl Statement {
+    /// What it is on a server of that family, which may not have each function that it calls: the name is then that of a stored
+    /// function.
+    #[inline]
+    #[must_use]
+    pub fn on(self, dialect: Dialect) -> Statement {
+        let of_others = match dialect {
+            Dialect::MySql => Flags::OF_MARIADB,
+            Dialect::MariaDb => Flags::OF_MYSQL,
+        };
+        match self.flags.intersects(of_others) {
+            true => Statement { flags: self.flags | Flags::FUNCTION_CALL_UNKNOWN, ..self },
+            false => self,
+        }
+    }
 }
 
 /// Classifies `query`, reading backslashes in strings as escapes.
@@ -396,7 +414,7 @@ fn kind_of_lock(first: &[u8], mut ahead: Lexer<'_>) -> Kind {
 fn kind_of_flush(mut ahead: Lexer<'_>) -> Kind {
     ahead.take_any(&["LOCAL", "NO_WRITE_TO_BINLOG"]);
     if !ahead.take_any(&["TABLE", "TABLES"]) {
-        return Kind::Flush;
+        return kind_of_flush_without_tables(ahead);
     }
     loop {
         let token = ahead.next();
@@ -405,6 +423,51 @@ fn kind_of_flush(mut ahead: Lexer<'_>) -> Kind {
         }
         if token.is_any(&["WITH", "FOR"]) {
             return Kind::FlushTablesWithReadLock;
+        }
+    }
+}
+
+/// What MariaDB's plugins add may be anything: `FLUSH USER_VARIABLES` forgets those of the session.
+fn kind_of_flush_without_tables(mut ahead: Lexer<'_>) -> Kind {
+    const KNOWN: &[&str] = &[
+        "LOGS",
+        "STATUS",
+        "PRIVILEGES",
+        "HOSTS",
+        "BINARY",
+        "ENGINE",
+        "ERROR",
+        "GENERAL",
+        "RELAY",
+        "SLOW",
+        "FOR",
+        "CHANNEL",
+        "MASTER",
+        "SLAVE",
+        "REPLICA",
+        "ALL",
+        "GLOBAL",
+        "SESSION",
+        "LOCAL",
+        "QUERY",
+        "CACHE",
+        "SSL",
+        "DES_KEY_FILE",
+        "OPTIMIZER_COSTS",
+        "USER_RESOURCES",
+        "CLIENT_STATISTICS",
+        "INDEX_STATISTICS",
+        "TABLE_STATISTICS",
+        "USER_STATISTICS",
+        "QUERY_RESPONSE_TIME",
+    ];
+    loop {
+        let token = ahead.next();
+        if token.ends_statement() {
+            return Kind::Flush;
+        }
+        if !(token.is_any(KNOWN) || token.is_symbol(b',') || token.kind == TokenKind::Text) {
+            return Kind::Other;
         }
     }
 }

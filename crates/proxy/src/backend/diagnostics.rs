@@ -475,9 +475,13 @@ impl Backend {
         names: &[String],
         limit: Duration,
     ) -> Result<Vec<(String, Vec<u8>)>, BackendError> {
-        let columns: Vec<String> = names.iter().map(|name| format!("@@session.{name}")).collect();
+        // Whatever the character sets of the session: a binary string is not converted to that of results, and a number is
+        // written in that of the connection.
+        let column = |name: &String| format!("CAST(CONVERT(@@session.{name} USING utf8mb4) AS BINARY)");
+        let columns: Vec<String> = names.iter().map(column).collect();
         let mut out = Vec::with_capacity(128);
-        self.put_query(&mut out, format!("SELECT {}", columns.join(", ")));
+        // A limit of its own is not that of `sql_select_limit`.
+        self.put_query(&mut out, format!("SELECT {} LIMIT 1", columns.join(", ")));
         let ask = async {
             self.stream.write_all(&out).await?;
             self.result_set(&mut Buffer::default()).await

@@ -22,6 +22,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use narrows_sql::Dialect;
 use narrows_wire::auth::Secret;
 use narrows_wire::auth::backend_side::Failure;
 use narrows_wire::charset::Family;
@@ -397,6 +398,14 @@ impl From<ReadError> for BackendError {
             ReadError::Closed => BackendError::Closed,
             ReadError::Malformed(error) => BackendError::Malformed(error),
         }
+    }
+}
+
+/// How servers of a family read texts.
+pub fn dialect(family: Family) -> Dialect {
+    match family {
+        Family::MySql => Dialect::MySql,
+        Family::MariaDb => Dialect::MariaDb,
     }
 }
 

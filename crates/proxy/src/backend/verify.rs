@@ -10,7 +10,7 @@ use narrows_wire::charset::Family;
 use super::{Answer, Backend, BackendError, Base, InsertIdBefore, Login, ResultSet};
 use crate::buffer::Buffer;
 use crate::rt::timeout;
-use crate::state::{CHARSETS, HELD_FOR_CLIENTS, SCHEMA_COLLATION, SessionState, UNKNOWN, slot};
+use crate::state::{CHARSETS, HELD_FOR_CLIENTS, SCHEMA_COLLATION, SessionState, UNKNOWN, slot, whole_of};
 
 /// Something that the server's session has otherwise than was known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -254,6 +254,9 @@ fn compare(login: &Login, base: &Base, asked: &Asked, cells: &[Option<String>]) 
 fn believed(login: &Login, base: &Base, name: &str) -> Option<String> {
     if HELD_FOR_CLIENTS.contains(&name) {
         // It is Narrows' own.
+        return None;
+    }
+    if whole_of(name).is_some_and(|whole| login.state.literal(whole).is_some()) {
         return None;
     }
     let of_slot = |(known, _): &(&str, &str)| slot(known) == slot(name);

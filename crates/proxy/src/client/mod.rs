@@ -31,7 +31,7 @@ use crate::capabilities::{ALWAYS_OFFERED, OFFERED_IF_COMMON};
 use crate::hot_restart::{RestoredClient, RestoredSession, SentGreeting};
 use crate::packets::ReadError;
 use crate::rt::{Instant, timeout};
-use crate::snapshot::{Account, Snapshot};
+use crate::snapshot::{Account, HostgroupId, Snapshot};
 use crate::state::{SessionState, SharedState};
 use crate::stream::{Stream, Transport};
 use crate::worker::Worker;
@@ -383,7 +383,12 @@ pub(crate) fn state_of_collation(snapshot: &Snapshot, account: &Account, id: u16
 
 /// The family of the servers in the user's default hostgroup, as far as known.
 pub(crate) fn family(snapshot: &Snapshot, account: &Account) -> Option<Family> {
-    let hostgroup = snapshot.hostgroups.get(&account.row.default_hostgroup)?;
+    family_of(snapshot, account.row.default_hostgroup)
+}
+
+/// The family of a hostgroup's servers, once one of them has been seen.
+pub(crate) fn family_of(snapshot: &Snapshot, hostgroup: HostgroupId) -> Option<Family> {
+    let hostgroup = snapshot.hostgroups.get(&hostgroup)?;
     let seen = hostgroup.servers.iter().find_map(|server| server.figures.capabilities())?;
     // MySQL always sets this flag, MariaDB never.
     Some(if seen.contains(Capabilities::LONG_PASSWORD) { Family::MySql } else { Family::MariaDb })

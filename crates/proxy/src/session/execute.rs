@@ -24,7 +24,7 @@ use super::request::Request;
 use super::statements::ClientStatement;
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
-use crate::backend::{Backend, BackendError, CLEAR_CONDITIONS};
+use crate::backend::{Backend, BackendError, CLEAR_CONDITIONS, dialect};
 use crate::figures::Doing;
 use crate::pool::{Exit, Lease};
 use crate::rows::HostgroupId;
@@ -321,6 +321,7 @@ impl Session {
         tries: &mut Tries,
     ) -> Result<Attempt, End> {
         fault::inject(Moment::Before, request.argument());
+        job.statement = job.statement.on(dialect(backend.login.family));
         let begun = self.binding.begun.take().filter(|_| pinned);
         // Nothing of our own may run between this and the statement.
         if needs_own_values

@@ -14,7 +14,7 @@ use super::lost::{Fate, lost};
 use super::outcome::GOING_AWAY;
 use super::request::Request;
 use super::{End, Interrupt, Pinned, Session};
-use crate::backend::{Backend, BackendError, CLEAR_CONDITIONS, ServerError, WantedReports};
+use crate::backend::{Backend, BackendError, CLEAR_CONDITIONS, ServerError, WantedReports, dialect};
 use crate::figures::Doing;
 use crate::hostgroup::{LagFilter, Outdated, Server, ServerFigures};
 use crate::pin_reason::PinReason;
@@ -232,7 +232,7 @@ impl Session {
         let reads_variables = job.statement.flags.intersects(Flags::USER_VARIABLE)
             || !job.whole
             || (self.data.state.has_user_variables() || self.client.patience.is_short)
-                && may_use_variables(job)
+                && may_use_variables(job, leased.backend.login.family)
             || !leased.pinned && leased.backend.login.state.has_user_variables()
             || self.client.patience.is_short && reads_timeouts(job);
         leased.backend.drop_unwanted_diagnostics();
@@ -427,7 +427,7 @@ fn reads_timeouts(job: &Job) -> bool {
 
 /// Whether a command may use user variables that its text does not name: a routine, a prepared statement, a trigger, or a
 /// function that a view calls.
-fn may_use_variables(job: &Job) -> bool {
+fn may_use_variables(job: &Job, family: Family) -> bool {
     matches!(job.command, Command::Query | Command::StmtExecute | Command::StmtBulkExecute)
-        && job.statement.may_run_programs()
+        && job.statement.on(dialect(family)).may_run_programs()
 }

@@ -3,7 +3,8 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use narrows_sql::{Flags, KillTarget, Kind, Statement, digest_text, is_token_query};
+use narrows_sql::{Dialect, Flags, KillTarget, Kind, Statement, digest_text, is_token_query};
+use narrows_wire::charset::Family;
 use narrows_wire::query::attributes_length;
 use narrows_wire::{Capabilities, Command, Errno, Malformed};
 
@@ -13,6 +14,8 @@ use super::job::{Job, NOWHERE};
 use super::outcome::Yield;
 use super::request::Request;
 use super::{End, Session};
+use crate::backend::dialect;
+use crate::client;
 use crate::mirror::{Copy, offer};
 use crate::pool::Exit;
 use crate::recent_texts::{ReadText, TextDigest};
@@ -322,15 +325,17 @@ impl Session {
             None => (None, None),
         };
         let own = self.want.account.row.default_hostgroup;
+        let hostgroup = chosen.or(output.mirror_hostgroup).unwrap_or(own);
+        let family = client::family_of(snapshot, hostgroup);
         // What the copy leaves follows from its own text.
         let exit = match &rewritten {
-            Some(text) => exit_of_copy(&narrows_sql::classify(text), text),
-            None => exit_of_copy(statement, text),
+            Some(text) => exit_of_copy(narrows_sql::classify(text), text, family),
+            None => exit_of_copy(*statement, text, family),
         };
         let copy = Copy {
             want: self.want.clone(),
             state: Arc::clone(&self.data.state),
-            hostgroup: chosen.or(output.mirror_hostgroup).unwrap_or(own),
+            hostgroup,
             text: rewritten.unwrap_or_else(|| text.to_vec()),
             exit,
         };
@@ -347,12 +352,17 @@ impl Session {
     }
 }
 
-/// What brings a connection back into a known state after a copy, whose answer nobody reads.
-fn exit_of_copy(statement: &Statement, text: &[u8]) -> Exit {
+/// What brings a connection back into a known state after a copy, whose answer nobody reads. `None`: no server of the hostgroup
+/// has been seen.
+fn exit_of_copy(statement: Statement, text: &[u8], family: Option<Family>) -> Exit {
+    let statement = match family {
+        Some(family) => statement.on(dialect(family)),
+        None => statement.on(Dialect::MySql).on(Dialect::MariaDb),
+    };
     // A reset keeps the schema.
     match statement.may_change_schema() || !statement.is_certain(text) {
         true => Exit::Close,
-        false => expected(statement, text).exit(),
+        false => expected(&statement, text, family.unwrap_or(Family::MySql)).exit(),
     }
 }
 

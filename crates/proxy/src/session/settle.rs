@@ -57,13 +57,11 @@ impl Session {
         let conditions = &mut self.data.information.conditions;
         conditions.note(job.command, &job.statement, text, family, outcome, on_connection);
         self.data.information.note_found_rows((job.command, &job.statement, text), family, outcome);
-        let coverage = match job.command {
-            Command::StmtPrepare => Coverage::All,
-            _ => backend.login.coverage(),
-        };
-        let untold = match coverage == Coverage::All && job.statement.is_plain() {
-            true => Untold::default(),
-            false => untold(
+        let coverage = backend.login.coverage();
+        let untold = match job.command {
+            Command::StmtPrepare => Untold::default(),
+            _ if coverage == Coverage::All && job.statement.is_plain() => Untold::default(),
+            _ => untold(
                 &job.statement,
                 text,
                 self.escapes(),

@@ -1,16 +1,45 @@
 //! Names of variables, which of them servers treat in their own way, and how values are written.
 
 /// Setting the connection's character set sets its collation, and the other way round: one slot for both.
-/// Likewise the two names of one variable.
+/// Likewise the two names of one variable, of which servers report the one that was set. `tests/isolation/variables.rs` asks
+/// servers for all that change together.
 pub fn slot(name: &str) -> &str {
     match name {
         "character_set_connection" => "collation_connection",
         "character_set_server" => "collation_server",
         "character_set_database" => SCHEMA_COLLATION,
+        "log_slow_min_examined_row_limit" => "min_examined_row_limit",
+        "log_slow_query" => "slow_query_log",
+        "log_slow_query_time" => "long_query_time",
+        "max_insert_delayed_threads" => "max_delayed_threads",
+        // MySQL has only one of them.
+        "old_alter_table" => "alter_algorithm",
+        "storage_engine" => "default_storage_engine",
+        "tmp_memory_table_size" => "tmp_table_size",
         "tx_isolation" => "transaction_isolation",
         "tx_read_only" => "transaction_read_only",
         other => other,
     }
+}
+
+/// Whether both are names of one variable, with one value.
+pub fn are_one(one: &str, other: &str) -> bool {
+    one == other || slot(one) == slot(other) && !slot(one).starts_with("collation_")
+}
+
+/// Variables that are a part of the value of another one, or that set it: neither can be set without the other (MariaDB). What
+/// sets the part pins; the whole can be carried.
+const PARTS: [(&str, &str); 5] = [
+    ("log_queries_not_using_indexes", "log_slow_filter"),
+    ("log_slow_admin_statements", "log_slow_disabled_statements"),
+    ("log_slow_slave_statements", "log_slow_disabled_statements"),
+    ("old", "old_mode"),
+    ("wsrep_causal_reads", "wsrep_sync_wait"),
+];
+
+/// The variable that this one is a part of.
+pub fn whole_of(name: &str) -> Option<&'static str> {
+    PARTS.iter().find(|(part, _)| *part == name).map(|(_, whole)| *whole)
 }
 
 /// Follows the schema; only choosing the schema again puts it back.
@@ -23,8 +52,34 @@ pub const UNKNOWN: &str = "unknown";
 pub const UTF8MB4_COLLATION: &str = "default_collation_for_utf8mb4";
 
 /// Variables for which servers report NULL as an empty value.
-pub const NULLABLE: [&str; 3] =
-    ["character_set_results", "default_tmp_storage_engine", "enforce_storage_engine"];
+pub const NULLABLE: [&str; 7] = [
+    "character_set_results",
+    "default_tmp_storage_engine",
+    "enforce_storage_engine",
+    "external_table_secondary_storage_engine",
+    "external_table_storage_engine",
+    "innodb_ft_user_stopword_table",
+    "innodb_tmpdir",
+];
+
+/// Variables whose empty value is an empty text. Of any other it is not known which of the two it is.
+pub(super) const MAY_BE_EMPTY: [&str; 12] = [
+    "binlog_row_value_options",
+    "default_master_connection",
+    "default_regex_flags",
+    "log_disabled_statements",
+    "log_slow_disabled_statements",
+    "log_slow_filter",
+    "log_slow_verbosity",
+    "note_verbosity",
+    "old_mode",
+    "optimizer_adjust_secondary_key_costs",
+    "session_track_system_variables",
+    "sql_mode",
+];
+
+/// Set to 0 it runs, and shows the time.
+pub const CLOCK: &str = "timestamp";
 
 /// A variable, and another that servers set along with it, without a report.
 pub const SETS_ANOTHER: (&str, &str) = ("max_join_size", "sql_big_selects");

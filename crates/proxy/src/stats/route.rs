@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use narrows_sql::{Flags, Scratch, Statement, digest_hash, digest_text};
 use narrows_wire::Status;
+use narrows_wire::charset::Family;
 
 use super::{
     CommandClass, ExplainedRoute, RouteDryRun, RouteError, RouteHint, RouteOutcome, RouteQuestion, RouteRule,
     RouteServer, ServerLine,
 };
+use crate::client;
 use crate::hostgroup::{Hostgroup, LagFilter, Preference, Server};
 use crate::lag::LagLimit;
 use crate::route::{
@@ -80,6 +82,7 @@ pub(super) fn explain(
         RouteOutcome::Hostgroup(hostgroup, _) => of_hostgroup(snapshot, *hostgroup, servers, output.lag),
         RouteOutcome::Answered(_) => Vec::new(),
     };
+    let family = client::family(snapshot, account).unwrap_or(Family::MySql);
     Ok(ExplainedRoute {
         digest,
         kind: format!("{:?}", statement.kind),
@@ -89,7 +92,7 @@ pub(super) fn explain(
         hints: hints.found,
         rewritten: rewritten.as_deref().map(|text| String::from_utf8_lossy(text).into_owned()),
         servers,
-        pins: pins(snapshot, expected(&statement, runs), &output, &outcome),
+        pins: pins(snapshot, expected(&statement, runs, family), &output, &outcome),
         cache: cache(snapshot, (&statement, runs), &output),
         replay: replay(variables, account, &output),
         dry_run,

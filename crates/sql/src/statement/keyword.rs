@@ -2,8 +2,10 @@
 
 use crate::token::packed;
 
+pub(super) const AGAINST: u64 = packed(b"AGAINST");
 pub(super) const AS: u64 = packed(b"AS");
 pub(super) const CALL: u64 = packed(b"CALL");
+pub(super) const COLUMNS: u64 = packed(b"COLUMNS");
 pub(super) const CREATE: u64 = packed(b"CREATE");
 pub(super) const DELETE: u64 = packed(b"DELETE");
 pub(super) const DROP: u64 = packed(b"DROP");

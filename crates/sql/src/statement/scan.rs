@@ -22,6 +22,8 @@ enum Previous<'a> {
         callable: Option<&'a [u8]>,
     },
     Dot,
+    /// `)`.
+    Closing,
     UserVariable,
     /// `;` with nothing after it so far.
     Semicolon,
@@ -43,6 +45,8 @@ enum Keyword {
     PreviousValue,
     /// What follows is a name, so a parenthesis after it is not a call.
     BeforeName,
+    /// A word of a clause at a place where no function can be called: `MATCH (a) AGAINST (..)`.
+    OfClause,
     /// `PREPARE`: the name of a statement follows.
     Prepare,
     /// That name.
@@ -83,13 +87,15 @@ impl<'a> Scan<'a> {
             }
             self.previous = match token.kind {
                 TokenKind::Word => self.word(token),
-                TokenKind::Symbol => self.symbol(token),
+                TokenKind::Symbol => self.symbol(token, lexer),
                 TokenKind::UserVariable => self.user_variable(token),
                 TokenKind::SystemVariable => self.system_variable(token),
                 TokenKind::QuotedName => self.quoted_name(token),
                 TokenKind::Text => self.text(token),
-                // `1a` may be a name, even that of a stored function.
-                TokenKind::Number if token.text.iter().any(u8::is_ascii_alphabetic) => Previous::Name,
+                // `1a` and `1_` may be names, even of stored functions, and so may `1` after a dot.
+                TokenKind::Number if matches!(self.previous, Previous::Dot) || !is_number(token.text) => {
+                    Previous::Name
+                }
                 TokenKind::Number | TokenKind::End => Previous::Other,
             };
             if matches!(token.text, [b',' | b'(']) {
@@ -147,6 +153,8 @@ impl<'a> Scan<'a> {
             }
             _ if before == Keyword::Prepare => keyword = Keyword::Prepared,
             LONG => keyword = self.long_word(token, before),
+            AGAINST if matches!(self.previous, Previous::Closing) => keyword = Keyword::OfClause,
+            COLUMNS if matches!(self.previous, Previous::Quoted { .. }) => keyword = Keyword::OfClause,
             KILL => self.flags |= Flags::KILL,
             PREPARE => keyword = Keyword::Prepare,
             EXECUTE => keyword = Keyword::Execute,
@@ -217,12 +225,13 @@ impl<'a> Scan<'a> {
         Keyword::None
     }
 
-    fn symbol(&mut self, token: Token<'a>) -> Previous<'a> {
+    fn symbol(&mut self, token: Token<'a>, after: &Lexer<'_>) -> Previous<'a> {
         match token.text {
             b"(" => {
-                self.call();
+                self.call(token, after);
                 Previous::Other
             }
+            b")" => Previous::Closing,
             b"." => Previous::Dot,
             b";" => {
                 self.runs_texts = false;
@@ -246,13 +255,17 @@ impl<'a> Scan<'a> {
     }
 
     /// At a `(`: what precedes it may be the name of a function.
-    fn call(&mut self) {
+    fn call(&mut self, parenthesis: Token<'_>, after: &Lexer<'_>) {
         let flags = match self.previous {
-            Previous::Word(name, _) if !self.name_expected => functions::flags_of(name),
+            Previous::Word(_, Keyword::OfClause) => Flags::NONE,
+            Previous::Word(name, _) if !self.name_expected => {
+                let follows_directly = std::ptr::eq(name.as_ptr_range().end, parenthesis.text.as_ptr());
+                functions::named(name).flags_of_call(follows_directly, after)
+            }
             Previous::Name if !self.name_expected => Flags::FUNCTION_CALL_UNKNOWN,
             // Built-in functions may be called by their quoted names.
             Previous::Quoted { callable: Some(name), .. } if !self.name_expected => {
-                Flags::FUNCTION_CALL_UNKNOWN | functions::flags_of(name)
+                Flags::FUNCTION_CALL_UNKNOWN | functions::named(name).flags()
             }
             _ => Flags::NONE,
         };
@@ -287,6 +300,11 @@ impl<'a> Scan<'a> {
         }
         Previous::Other
     }
+}
+
+/// Whether a token that begins with a digit is nothing but a number.
+fn is_number(text: &[u8]) -> bool {
+    text.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.')
 }
 
 /// What is in the quotes of `name`, or all of it if it has none.

@@ -23,9 +23,9 @@ use narrows_sql::{Escapes, Flags, Kind, Statement, may_parse_later};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno, Status};
 
-use crate::backend::Coverage;
+use crate::backend::{Coverage, dialect};
 use crate::pool::Exit;
-use crate::state::{SessionState, slot};
+use crate::state::{SessionState, are_one, slot};
 
 use changes::View;
 use leftovers::{Ran, Read};
@@ -131,7 +131,7 @@ impl<'a> Reported<'a> {
 
     fn has(self, name: &str) -> bool {
         match self {
-            Reported::These(values) => values.iter().any(|(reported, _)| reported == name),
+            Reported::These(values) => values.iter().any(|(reported, _)| are_one(reported, name)),
             Reported::Whatever => true,
         }
     }
@@ -208,9 +208,9 @@ pub(super) fn effects<'s, 'a: 's>(
     effects
 }
 
-/// The reasons for which a statement would pin a new session, if it succeeded on a server that reports what it sets.
-/// Nothing is proven to have run, so everything that may be left counts.
-pub(crate) fn expected(statement: &Statement, text: &[u8]) -> PinReason {
+/// The reasons for which a statement would pin a new session, if it succeeded on a server of that family that reports what it
+/// sets. Nothing is proven to have run, so everything that may be left counts.
+pub(crate) fn expected(statement: &Statement, text: &[u8], family: Family) -> PinReason {
     let state = SessionState::after_login("utf8mb4", None);
     let opens = |statement: &Statement| match statement.kind {
         Kind::Begin => true,
@@ -241,7 +241,7 @@ pub(crate) fn expected(statement: &Statement, text: &[u8]) -> PinReason {
         state: &state,
         own: None,
         status: Status::AUTOCOMMIT,
-        family: Family::MySql,
+        family,
         coverage: Coverage::All,
         late: false,
         multiplexes: true,
@@ -317,7 +317,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         names.map_or(OfOneStatement::Any, OfOneStatement::These)
     }
 
-    /// Classifies the statement again, with strings ending where they end for the server. The first time, backslashes were
+    /// What the statement is for the server: it is classified again, with strings ending where they end for the server. The first time, backslashes were
     /// assumed to escape.
     fn as_the_server_reads(&self) -> Statement {
         let Done { statement, text, prepared, .. } = *self.done;
@@ -326,7 +326,9 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
             && text.is_ascii()
             && !statement.flags.intersects(Flags::UNSURE)
             && prepared.is_none();
-        if ends_elsewhere { narrows_sql::classify_with(text, Escapes::None) } else { statement }
+        let statement =
+            if ends_elsewhere { narrows_sql::classify_with(text, Escapes::None) } else { statement };
+        statement.on(dialect(self.family))
     }
 
     /// Derives from the statement what servers do not report.
@@ -411,6 +413,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         }
         let schema = self.schema();
         for (text, statement) in narrows_sql::parts(self.done.text, self.escapes) {
+            let statement = statement.on(dialect(self.family));
             let read = Read { text, statement, schema, ran: Ran::Unknown };
             self.pins.note_flags(&read, true);
             match statement.kind {

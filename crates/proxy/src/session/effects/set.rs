@@ -6,8 +6,8 @@ use narrows_sql::{Escapes, Flags, Kind, Statement};
 use super::{Change, PinReason, Reading, Reported};
 use crate::backend::Coverage;
 use crate::state::{
-    CHARSETS, HELD_FOR_CLIENTS, SCHEMA_COLLATION, SETS_ANOTHER, UTF8MB4_COLLATION, WRONG_DEFAULTS,
-    is_variable_name, is_word, quoted, slot,
+    CHARSETS, CLOCK, HELD_FOR_CLIENTS, SCHEMA_COLLATION, SETS_ANOTHER, UTF8MB4_COLLATION, WRONG_DEFAULTS,
+    is_variable_name, is_word, slot,
 };
 
 impl<'s, 'a: 's> Reading<'_, 's, 'a> {
@@ -115,19 +115,14 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         if *value == Value::Default {
             return self.read_default(name);
         }
-        reported.lacks(name)?;
-        let state = self.view.state();
-        let literal = match value {
-            Value::Number(number) if state.can_carry(name, b"") => number.clone(),
-            Value::Text(text) if state.can_carry(name, text) => quoted(text),
-            Value::Word(word) if state.can_carry(name, word.as_bytes()) && is_word(word.as_bytes()) => {
-                word.clone()
+        match value {
+            Value::Number(number) if is_running_clock(name, value) => {
+                self.view.change(Change::Literal { name: name.to_owned(), literal: number.clone() });
+                None
             }
-            Value::Null if state.can_carry(name, b"") => "NULL".to_owned(),
-            _ => return Some(PinReason::UNKNOWN_SET),
-        };
-        self.view.change(Change::Literal { name: name.to_owned(), literal });
-        None
+            // Never what is written: it may be relative, or short for something else.
+            _ => reported.lacks(name),
+        }
     }
 
     fn read_default(&mut self, name: &str) -> Option<PinReason> {
@@ -267,9 +262,7 @@ pub(in super::super) fn untold(
 ) -> Untold {
     match coverage {
         Coverage::All => {}
-        Coverage::AsTheClientLikes if is_one_set(statement) && error.is_none() => {
-            return Untold { variables: untold_variables(text, escapes, reported, true), schema: false };
-        }
+        Coverage::AsTheClientLikes if is_one_set(statement) && error.is_none() => {}
         Coverage::AsTheClientLikes if is_one_set(statement) || may_set_untold(statement, text) => {
             let names = HELD_FOR_CLIENTS.into_iter();
             let variables = names.map(str::to_owned).collect();
@@ -284,7 +277,7 @@ pub(in super::super) fn untold(
     if !is_one_set(statement) || error.is_some() {
         return Untold::default();
     }
-    Untold { variables: untold_variables(text, escapes, reported, false), schema: false }
+    Untold { variables: untold_variables(text, escapes, reported), schema: false }
 }
 
 fn is_one_set(statement: &Statement) -> bool {
@@ -322,35 +315,44 @@ fn may_change_schema(statement: &Statement, text: &[u8], escapes: Escapes) -> bo
     }
 }
 
-fn untold_variables(text: &[u8], escapes: Escapes, reported: Reported<'_>, of_all: bool) -> Vec<String> {
-    let untold = |assignment: Assignment| match assignment {
-        Assignment::System { scope: Scope::Session, name, .. } if of_all => {
-            let is_known = NOT_STATE.contains(&name.as_str()) || reported.has(&name);
-            (!is_known && is_variable_name(&name)).then_some(name)
-        }
-        Assignment::System { scope: Scope::Session, name, value: Value::Expression(_) } => {
-            let is_known = NOT_STATE.contains(&name.as_str()) || reported.has(&name);
-            (!is_known && is_variable_name(&name)).then_some(name)
-        }
-        // The number of a collation, of which MySQL reports the character set alone.
-        Assignment::System { scope: Scope::Session, name, value: Value::Number(_) } => {
-            let of = name.strip_prefix("character_set_").filter(|of| HAVE_COLLATIONS.contains(of));
-            of.map(|of| format!("collation_{of}")).filter(|collation| !reported.has(collation))
-        }
-        Assignment::CharacterSet(_) => Some("collation_connection".to_owned()),
-        _ => None,
-    };
+/// What a `SET` assigns without a report: on MariaDB what it names as `@@name`, without a scope, and everywhere what a server
+/// reports nothing of.
+fn untold_variables(text: &[u8], escapes: Escapes, reported: Reported<'_>) -> Vec<String> {
+    let mut untold = Vec::new();
     let assignments = narrows_sql::set::parse_with(text, escapes).unwrap_or_default();
     let along = assignments.iter().any(|assignment| sets(assignment, SETS_ANOTHER.0));
-    let along = along.then(|| SETS_ANOTHER.1.to_owned());
-    assignments.into_iter().filter_map(untold).chain(along).collect()
+    for assignment in assignments.into_iter().take(MOST_ASSIGNMENTS) {
+        match assignment {
+            Assignment::System { scope: Scope::Session, name, value } => {
+                // The number of a collation, of which MySQL reports the character set alone.
+                let of = name.strip_prefix("character_set_").filter(|of| HAVE_COLLATIONS.contains(of));
+                let collation =
+                    of.filter(|_| matches!(value, Value::Number(_))).map(|of| format!("collation_{of}"));
+                untold.extend(collation.filter(|collation| !reported.has(collation)));
+                let is_known = NOT_STATE.contains(&name.as_str()) || reported.has(&name);
+                if !is_known && is_variable_name(&name) && !is_running_clock(&name, &value) {
+                    untold.push(name);
+                }
+            }
+            Assignment::CharacterSet(_) => untold.push("collation_connection".to_owned()),
+            _ => {}
+        }
+    }
+    untold.extend(along.then(|| SETS_ANOTHER.1.to_owned()));
+    untold
+}
+
+/// Whether an assignment lets the clock run: what the server shows then is the time.
+fn is_running_clock(name: &str, value: &Value) -> bool {
+    name == CLOCK
+        && matches!(value, Value::Number(number) if number.bytes().all(|byte| matches!(byte, b'0' | b'.')))
 }
 
 /// A user variable that becomes NULL may take its name again, and this many more bytes.
 const MARKS_OF_NULL: usize = 16;
 
 /// Variables that are not part of a session's state: they cannot be set, or their effect ends with the next statement, or
-/// cannot be undone.
+/// cannot be undone, or is one on the server (`sql_slave_skip_counter`).
 pub(in super::super) const NOT_STATE: &[&str] = &[
     "error_count",
     "external_user",
@@ -363,6 +365,7 @@ pub(in super::super) const NOT_STATE: &[&str] = &[
     "insert_id",
     "last_gtid",
     "last_insert_id",
+    "max_relay_log_size",
     "optimizer_trace",
     "optimizer_trace_features",
     "optimizer_trace_limit",
@@ -380,6 +383,7 @@ pub(in super::super) const NOT_STATE: &[&str] = &[
     "rand_seed2",
     "server_id",
     "skip_replication",
+    "sql_slave_skip_counter",
     "statement_id",
     "warning_count",
 ];

@@ -1,8 +1,6 @@
 //! Information functions whose value is not on the leased connection: it is fetched, and put into the statement.
 
-use narrows_sql::{
-    DiagnosticsItem, Dialect, Flags, Kind, Shape, Statement, Substitute, shown_conditions, substitute,
-};
+use narrows_sql::{DiagnosticsItem, Flags, Kind, Shape, Statement, Substitute, shown_conditions, substitute};
 use narrows_wire::Errno;
 use narrows_wire::charset::Family;
 
@@ -10,7 +8,7 @@ use super::super::job::Job;
 use super::super::{End, Session};
 use super::conditions::{Condition, condition, is_error};
 use super::{FoundRows, Information, Last, Left, Place};
-use crate::backend::{Backend, BackendError, Collected, InsertIdBefore, Kinds, ResultSet};
+use crate::backend::{Backend, BackendError, Collected, InsertIdBefore, Kinds, ResultSet, dialect};
 use crate::reply;
 use crate::snapshot::HostgroupId;
 use crate::state::quoted;
@@ -407,14 +405,6 @@ impl Session {
             assignments.push([target, b" = ", value.as_bytes()].concat());
         }
         Ok(Some([b"SET ".as_slice(), &assignments.join(b", ".as_slice())].concat()))
-    }
-}
-
-/// Whose types values have that are inserted into a statement.
-pub(in super::super) fn dialect(family: Family) -> Dialect {
-    match family {
-        Family::MySql => Dialect::MySql,
-        Family::MariaDb => Dialect::MariaDb,
     }
 }
 

@@ -38,10 +38,8 @@ use narrows_wire::{Command, Errno};
 
 use super::job::Job;
 use super::outcome::Outcome;
-use crate::backend::{Backend, DiagnosticsReceiver, Kinds, Uncollected, Use};
+use crate::backend::{Backend, DiagnosticsReceiver, Kinds, Uncollected, Use, dialect};
 use crate::snapshot::HostgroupId;
-
-pub(super) use ask::dialect;
 
 use conditions::Conditions;
 use found_rows::FoundRows;
@@ -84,7 +82,7 @@ fn asks_or_is_opaque(job: &Job, text: &[u8], family: Family) -> bool {
 /// Whether a single statement may ask anything about earlier ones without its text showing that, or may leave
 /// `FOUND_ROWS()` as it was, which is then only on its connection.
 fn is_opaque_part(statement: &Statement, text: &[u8], family: Family) -> bool {
-    !statement.is_certain(text)
+    !statement.on(dialect(family)).is_certain(text)
         || matches!(statement.kind, Kind::Explain | Kind::ExplainAnalyze | Kind::Set | Kind::Do)
             && counted(text, statement, dialect(family)) == FoundRowsAfter::Unknown
 }
