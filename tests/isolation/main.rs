@@ -8,5 +8,6 @@ mod identity;
 mod information;
 mod protocol;
 mod reports;
+mod restored;
 mod support;
 mod verification;

@@ -285,6 +285,12 @@ pub enum BackendError {
     /// It has a schema, and its next client has none.
     #[error("its schema cannot be taken away without another login")]
     SchemaStays,
+    /// Its client's schema cannot be chosen any more; everything else is as the client has it.
+    #[error("{}", .0.message)]
+    SchemaGone(ServerError),
+    /// It does not tell what it keeps for its last client, or does not clear it.
+    #[error("it refuses to tell what it keeps for its last client: {}", .0.message)]
+    Keeps(ServerError),
     /// The server does not speak the protocol.
     #[error("{0}")]
     Malformed(#[from] Malformed),
@@ -368,6 +374,11 @@ impl ServerError {
         matches!(self.code, UNKNOWN_DATABASE | 1059 | 1102 | 1300)
     }
 
+    /// Whether a schema that could be chosen before cannot be chosen any more: it was dropped, or is not for the account now.
+    pub fn is_about_lost_schema(&self) -> bool {
+        self.is_about_schema() || self.code == DB_ACCESS_DENIED
+    }
+
     /// The error for the client of an account whose login a server refused.
     #[must_use]
     pub fn of_refusal(&self, server: &Server, username: &str) -> ServerError {
@@ -386,6 +397,9 @@ pub fn is_about_login(code: u16) -> bool {
 /// Errors about the account or the schema of a login.
 const ABOUT_LOGIN: [u16; 16] =
     [1044, 1045, 1049, 1059, 1102, 1130, 1131, 1132, 1226, 1251, 1300, 1524, 1698, 1862, 3118, 4151];
+
+/// `ER_DBACCESS_DENIED_ERROR`.
+const DB_ACCESS_DENIED: u16 = 1044;
 
 /// `ER_BAD_DB_ERROR`.
 const UNKNOWN_DATABASE: u16 = 1049;

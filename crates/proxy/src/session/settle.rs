@@ -108,7 +108,14 @@ impl Session {
             }
         };
         match ask.await {
-            Ok(values) => outcome.variables.extend(values),
+            Ok(values) => {
+                for (name, value) in values {
+                    match value {
+                        Some(value) => outcome.variables.push((name, value)),
+                        None => outcome.nulls.push(name),
+                    }
+                }
+            }
             // The statement has run; a variable whose value is unknown pins.
             Err(BackendError::Server(_)) => {}
             Err(error) => return Err(End::ErrorSent(format!("backend connection lost: {error}"))),
@@ -344,6 +351,7 @@ fn report(outcome: &Outcome) -> ServerReport<'_> {
         rows: outcome.rows,
         warnings: outcome.warnings,
         reported: Reported::These(&outcome.variables),
+        nulls: &outcome.nulls,
         schema: outcome.schema.as_deref(),
         state_changed: outcome.state_changed,
         characteristics: outcome.characteristics.as_deref(),

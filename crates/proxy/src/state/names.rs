@@ -22,10 +22,6 @@ pub const UNKNOWN: &str = "unknown";
 /// What `utf8mb4` is ordered by when nobody says otherwise (MySQL).
 pub const UTF8MB4_COLLATION: &str = "default_collation_for_utf8mb4";
 
-/// Variables for which servers report NULL as an empty value.
-pub const NULLABLE: [&str; 3] =
-    ["character_set_results", "default_tmp_storage_engine", "enforce_storage_engine"];
-
 /// A variable, and another that servers set along with it, without a report.
 pub const SETS_ANOTHER: (&str, &str) = ("max_join_size", "sql_big_selects");
 
@@ -53,9 +49,8 @@ pub const HELD_FOR_CLIENTS: [&str; 4] = [TRACKS_SCHEMA, TRACKED_VARIABLES, TRACK
 pub const CHARSETS: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
 
 /// Variables that count when a statement runs, not when it is prepared. Of all others the worst is assumed.
-pub(super) const WITHOUT_MEANING: [&str; 20] = [
+pub(super) const WITHOUT_MEANING: [&str; 19] = [
     "autocommit",
-    "character_set_results",
     "foreign_key_checks",
     "innodb_lock_wait_timeout",
     "interactive_timeout",

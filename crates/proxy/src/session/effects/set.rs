@@ -115,7 +115,10 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         if *value == Value::Default {
             return self.read_default(name);
         }
-        reported.lacks(name)?;
+        let is_null = *value == Value::Null && reported.empty().any(|empty| empty == name);
+        if !is_null {
+            reported.lacks(name)?;
+        }
         let state = self.view.state();
         let literal = match value {
             Value::Number(number) if state.can_carry(name, b"") => number.clone(),
@@ -266,9 +269,18 @@ pub(in super::super) fn untold(
     coverage: Coverage,
 ) -> Untold {
     match coverage {
-        Coverage::All => {}
+        Coverage::All => {
+            let mut untold = match is_one_set(statement) && error.is_none() {
+                true => untold_variables(text, escapes, reported, false),
+                false => Vec::new(),
+            };
+            untold.extend(perhaps_null(statement, text, escapes, reported));
+            return Untold { variables: untold, schema: false };
+        }
         Coverage::AsTheClientLikes if is_one_set(statement) && error.is_none() => {
-            return Untold { variables: untold_variables(text, escapes, reported, true), schema: false };
+            let mut variables = untold_variables(text, escapes, reported, true);
+            variables.extend(perhaps_null(statement, text, escapes, reported));
+            return Untold { variables, schema: false };
         }
         Coverage::AsTheClientLikes if is_one_set(statement) || may_set_untold(statement) => {
             let names = HELD_FOR_CLIENTS.into_iter();
@@ -281,10 +293,10 @@ pub(in super::super) fn untold(
         }
         Coverage::Nothing => {}
     }
-    if !is_one_set(statement) || error.is_some() {
-        return Untold::default();
+    match is_one_set(statement) && error.is_none() {
+        true => Untold { variables: untold_variables(text, escapes, reported, false), schema: false },
+        false => Untold::default(),
     }
-    Untold { variables: untold_variables(text, escapes, reported, false), schema: false }
 }
 
 fn is_one_set(statement: &Statement) -> bool {
@@ -340,6 +352,32 @@ fn untold_variables(text: &[u8], escapes: Escapes, reported: Reported<'_>, of_al
     assignments.into_iter().filter_map(untold).chain(along).collect()
 }
 
+/// The variables that are reported as empty, where the text does not show whether that is NULL.
+fn perhaps_null(statement: &Statement, text: &[u8], escapes: Escapes, reported: Reported<'_>) -> Vec<String> {
+    let mut names: Vec<String> = reported.empty().map(str::to_owned).collect();
+    if names.is_empty() {
+        return names;
+    }
+    if is_one_set(statement) {
+        let assignments = narrows_sql::set::parse_with(text, escapes).unwrap_or_default();
+        names.retain(|name| {
+            let set = assignments.iter().rev().find(|assignment| sets(assignment, name));
+            let says = |value: &Value| match value {
+                Value::Text(text) => text.is_empty(),
+                Value::Null => true,
+                _ => false,
+            };
+            !matches!(set, Some(Assignment::System { value, .. }) if says(value))
+        });
+    }
+    names.retain(|name| {
+        !NOT_STATE.contains(&name.as_str())
+            && !HELD_FOR_CLIENTS.contains(&name.as_str())
+            && is_variable_name(name)
+    });
+    names
+}
+
 /// A user variable that becomes NULL may take its name again, and this many more bytes.
 const MARKS_OF_NULL: usize = 16;
 
@@ -375,5 +413,7 @@ pub(in super::super) const NOT_STATE: &[&str] = &[
     "server_id",
     "skip_replication",
     "statement_id",
+    // Text that means another moment in another time zone.
+    "system_versioning_asof",
     "warning_count",
 ];
