@@ -78,6 +78,7 @@ impl Backend {
         if difference.reset {
             self.login.insert_id_before = InsertIdBefore::Zero;
             self.login.sequences_are_own = true;
+            self.login.may_keep_programs = false;
             self.login.has_insert_id = false;
             self.login.has_conditions = false;
         }

@@ -166,6 +166,9 @@ pub struct Login {
     /// Whether `LASTVAL()` can only return the current client's values: nobody else has used the connection since its
     /// login or last reset, or the current client has drawn values itself (MariaDB).
     pub sequences_are_own: bool,
+    /// Statements have run that may have called stored programs, which MySQL keeps for the session with the types that the user
+    /// variables in them had.
+    pub may_keep_programs: bool,
     /// The statements prepared on it.
     pub statements: Statements,
     /// Identifies it among all connections of this process.
@@ -548,6 +551,7 @@ impl Login {
         self.has_insert_id = false;
         self.has_conditions = false;
         self.sequences_are_own = true;
+        self.may_keep_programs = false;
     }
 
     /// Whether its session must not be reset.

@@ -155,6 +155,7 @@ impl Session {
     fn must_forget_types(&self, backend: &Backend, job: &Job) -> bool {
         self.data.state.has_user_variables()
             && backend.login.family == Family::MySql
+            && backend.login.may_keep_programs
             && may_use_variables(job)
             && !self.data.state.types_user_variables_like(&backend.login.state)
     }
@@ -290,8 +291,8 @@ impl Session {
         }
         let clears = job.command == Command::InitDb && backend.login.family == Family::MySql;
         // Other servers than the account's own may only lag behind.
-        let may_lack_schema = !leased.pinned
-            && (self.data.schema_is_gone || job.hostgroup == self.want.account.row.default_hostgroup);
+        let may_lack_schema =
+            self.data.schema_is_gone || job.hostgroup == self.want.account.row.default_hostgroup;
         let mut gone = false;
         let align = async {
             match backend.align(state, reads_variables, insert_id, limit).await {
@@ -321,7 +322,7 @@ impl Session {
                 Ok(())
             }
             // The connection is in the schema of another client.
-            Err(error @ BackendError::SchemaGone(_)) if may_lack_schema => {
+            Err(error @ BackendError::SchemaGone(_)) if may_lack_schema && !leased.pinned => {
                 self.data.schema_is_gone = true;
                 Err(NoLease::unfit(&leased.backend, error))
             }

@@ -157,6 +157,7 @@ impl Session {
         self.data.information.note_results((job.command, &job.statement, text), outcome);
         backend.login.has_insert_id |= self.data.information.insert_id.is_here();
         note_drawn(&mut backend, &job.statement);
+        backend.login.may_keep_programs |= job.statement.may_run_programs();
         let Effects { pins, begun, exit, .. } = effects;
         match exit {
             Some(exit) => self.give_back(backend, exit),
