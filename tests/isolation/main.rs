@@ -10,6 +10,7 @@ mod information;
 mod programs;
 mod protocol;
 mod reports;
+mod restored;
 mod support;
 mod variables;
 mod verification;

@@ -15,11 +15,11 @@ mod written;
 
 pub use difference::Difference;
 pub use names::{
-    CHARSETS, CLOCK, HELD_FOR_CLIENTS, NULLABLE, SCHEMA_COLLATION, SETS_ANOTHER, TRACKED_VARIABLES,
-    TRACKS_SCHEMA, TRACKS_STATE, TRACKS_TRANSACTIONS, UNKNOWN, UTF8MB4_COLLATION, WRONG_DEFAULTS, are_one,
-    is_variable_name, is_word, quoted, slot, whole_of,
+    CHARSETS, CLOCK, HELD_FOR_CLIENTS, SCHEMA_COLLATION, SETS_ANOTHER, TRACKED_VARIABLES, TRACKS_SCHEMA,
+    TRACKS_STATE, TRACKS_TRANSACTIONS, UNKNOWN, UTF8MB4_COLLATION, WRONG_DEFAULTS, are_one, is_variable_name,
+    is_word, quoted, slot, whole_of,
 };
-use names::{MAY_BE_EMPTY, OTHER_LETTERS, TIMEOUTS, WITHOUT_MEANING, identifier, is_number};
+use names::{OTHER_LETTERS, TIMEOUTS, WITHOUT_MEANING, identifier, is_number};
 
 /// One session variable that differs from the server's default.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,11 +92,9 @@ impl SessionState {
         self.results_collation = Some(collation.into());
     }
 
-    /// Sets a session variable to the value that a server reports for it.
+    /// Sets a session variable to the value that a server reports for it, which is not NULL: reports do not tell that from an
+    /// empty text.
     pub fn set_text(&mut self, name: &str, value: &[u8]) {
-        if value.is_empty() && NULLABLE.contains(&name) {
-            return self.set_literal(name, "NULL");
-        }
         match std::str::from_utf8(value) {
             Ok(number) if is_number(number) => self.set_literal(name, number),
             _ => self.set_literal(name, &quoted(value)),
@@ -108,9 +106,7 @@ impl SessionState {
     /// statements for others, and one that has been taken over must not speak through us.
     pub fn can_carry(&self, name: &str, value: &[u8]) -> bool {
         let is_charset = CHARSETS.contains(&slot(name)) || name == UTF8MB4_COLLATION;
-        let is_clear = !value.is_empty() || NULLABLE.contains(&name) || MAY_BE_EMPTY.contains(&name);
         is_variable_name(name)
-            && is_clear
             && whole_of(name).is_none()
             && (!is_charset || value.is_empty() || is_word(value))
             && self.has_room(name.len() + value.len())
@@ -218,6 +214,11 @@ impl SessionState {
         if OTHER_LETTERS.iter().any(is_of) || !is_word(name.as_bytes()) {
             return None;
         }
+        let text = match text.is_empty() {
+            // `''` is NULL under MariaDB's `EMPTY_STRING_IS_NULL`.
+            true => "x''".to_owned(),
+            false => quoted(text),
+        };
         match Collation::by_name(name, family) {
             Some(collation) => {
                 let charset = collation.charset;
@@ -226,10 +227,10 @@ impl SessionState {
                     "binary" => String::new(),
                     name => format!(" COLLATE {name}"),
                 };
-                Some(format!("_{charset} {}{collate}", quoted(text)))
+                Some(format!("_{charset} {text}{collate}"))
             }
             // The slot holds a character set, whose default collation is meant.
-            None => Some(format!("_{name} {}", quoted(text))),
+            None => Some(format!("_{name} {text}")),
         }
     }
 
@@ -251,6 +252,11 @@ impl SessionState {
         state
     }
 
+    /// The same without a schema.
+    pub fn without_schema(&self) -> SessionState {
+        SessionState { schema: None, ..self.clone() }
+    }
+
     /// Whether it has any session variable.
     pub fn has_variables(&self) -> bool {
         !self.variables.is_empty()
@@ -264,6 +270,15 @@ impl SessionState {
     /// Whether any user variable is set.
     pub fn has_user_variables(&self) -> bool {
         !self.user_variables.is_empty()
+    }
+
+    /// Whether the same user variables are set here and in `other`, to values of the same types.
+    pub fn types_user_variables_like(&self, other: &SessionState) -> bool {
+        let types = |state: &SessionState| {
+            let type_of = |(name, literal): &(Box<str>, Box<str>)| (name.clone(), Type::of(literal));
+            state.user_variables.iter().map(type_of).collect::<Vec<_>>()
+        };
+        self.user_variables == other.user_variables || types(self) == types(other)
     }
 
     /// This state with the user variables and the short timeouts of `other`: what a backend connection is in after it was
@@ -338,6 +353,41 @@ impl SessionState {
 /// A shared state. Clients and backend connections whose states are equal come to share one value, so that
 /// comparing them is comparing pointers.
 pub type SharedState = Arc<SessionState>;
+
+/// The type that a user variable has of its literal.
+#[derive(PartialEq, Eq)]
+enum Type {
+    Integer {
+        is_long: bool,
+    },
+    Decimal,
+    Float,
+    /// What its value begins and ends with: the character set, and the collation unless that is the default one.
+    Text(Box<str>, Box<str>),
+    /// It has had no other value.
+    Null,
+}
+
+impl Type {
+    fn of(literal: &str) -> Type {
+        if let Some((charset, text)) = literal.strip_prefix('_').and_then(|rest| rest.split_once(' ')) {
+            let end = text.rsplit_once(" COLLATE ").map_or("", |(_, end)| end);
+            return Type::Text(charset.into(), end.into());
+        }
+        // The value before NULL was assigned: the type stays.
+        let number = literal.split_once(',').map_or(literal, |(number, _)| number);
+        if number == "NULL" {
+            Type::Null
+        } else if number.contains(['e', 'E']) {
+            Type::Float
+        } else if number.contains('.') {
+            Type::Decimal
+        } else {
+            // From this length on it may be unsigned.
+            Type::Integer { is_long: number.len() >= 19 }
+        }
+    }
+}
 
 fn is_short_timeout(variable: Option<&Variable>) -> bool {
     let Some(variable) = variable.filter(|variable| TIMEOUTS.contains(&&*variable.slot)) else {

@@ -9,7 +9,7 @@ use narrows_wire::handshake::{ChangeUser, ConnectAttributes};
 use narrows_wire::{Capabilities, Command, Status};
 
 use super::reports::ReportQuestions;
-use super::{Answer, Backend, BackendError, Base, InsertIdBefore, Uncollected, Want};
+use super::{Answer, Backend, BackendError, Base, InsertIdBefore, ServerError, Uncollected, Want};
 use crate::buffer::Buffer;
 use crate::rt::timeout;
 use crate::state::{Difference, SessionState, SharedState};
@@ -33,9 +33,9 @@ impl Backend {
     /// needs, and what the connection keeps for another client is fetched and cleared.
     ///
     /// # Errors
-    /// The server's if it refuses an assignment (servers of a hostgroup may have different versions), or
-    /// [`BackendError::Unknown`] if another client has changed more than was known; then the session is in an unknown
-    /// state, and the connection must be closed.
+    /// [`BackendError::SchemaGone`] if all is done but the schema, which is the one from before. The server's if it refuses an
+    /// assignment (servers of a hostgroup may have different versions), or [`BackendError::Unknown`] if another client has changed
+    /// more than was known; then the session is in an unknown state, and the connection must be closed.
     pub async fn align(
         &mut self,
         state: &SharedState,
@@ -63,6 +63,7 @@ impl Backend {
             difference.assign(&format!("last_insert_id={value}"));
         }
         let uncollected = self.login.uncollected.take();
+        let mut gone = None;
         if uncollected.is_some() || questions.are_any() || !difference.is_empty() {
             // The pool logs such a connection in again before it is aligned. A statement must never run in a schema that its
             // client has not chosen.
@@ -70,13 +71,14 @@ impl Backend {
                 return Err(BackendError::SchemaStays);
             }
             match timeout(limit, self.send_difference(&difference, uncollected, questions)).await {
-                Ok(sent) => sent?,
+                Ok(sent) => gone = sent?,
                 Err(_) => return Err(BackendError::Timeout),
             }
         }
         if difference.reset {
             self.login.insert_id_before = InsertIdBefore::Zero;
             self.login.sequences_are_own = true;
+            self.login.may_keep_programs = false;
             self.login.has_insert_id = false;
             self.login.has_conditions = false;
         }
@@ -84,12 +86,16 @@ impl Backend {
             self.login.insert_id_before = if id == 0 { InsertIdBefore::Zero } else { InsertIdBefore::Own };
             self.login.has_insert_id = id != 0;
         }
+        let schema_before = gone.is_some().then(|| self.login.state.schema.clone());
         self.login.state = if user_variables || state.same_user_variables(&self.login.state) {
             Arc::clone(state)
         } else {
             Arc::new(state.with_user_variables_of(&self.login.state))
         };
-        Ok(())
+        if let Some(schema) = schema_before {
+            Arc::make_mut(&mut self.login.state).schema = schema;
+        }
+        gone.map_or(Ok(()), |error| Err(BackendError::SchemaGone(error)))
     }
 
     /// What brings the session into `state`. What neither has is in both as the session began.
@@ -106,13 +112,13 @@ impl Backend {
         self.login.uncollected.take_if(|uncollected| !uncollected.is_wanted() && uncollected.is_clean());
     }
 
-    /// Sends all commands at once and reads their answers.
+    /// Sends all commands at once and reads their answers. Returns the error if the schema cannot be chosen.
     async fn send_difference(
         &mut self,
         difference: &Difference,
         uncollected: Option<Uncollected>,
         questions: ReportQuestions,
-    ) -> Result<(), BackendError> {
+    ) -> Result<Option<ServerError>, BackendError> {
         let mut out = Vec::with_capacity(256);
         let (mut answers, mut answers_before) = (0, 0);
         let departure = uncollected.as_ref().map(|uncollected| self.put_departure(&mut out, uncollected));
@@ -133,9 +139,13 @@ impl Backend {
             });
         }
         let mut schema_at = None;
+        if let Some(set) = &difference.set_for_schema {
+            self.put_query(&mut out, set);
+            answers += 1;
+        }
         if let Some(schema) = &difference.schema {
             put_command(&mut out, Command::InitDb, schema);
-            schema_at = Some(answers).filter(|_| difference.schema_again);
+            schema_at = Some(answers);
             answers += 1;
         }
         if let Some(on) = difference.multi_statements {
@@ -149,7 +159,11 @@ impl Backend {
         self.stream.write_all(&out).await?;
         let mut buffer = Buffer::default();
         if let (Some(departure), Some(uncollected)) = (departure, uncollected) {
-            self.deliver_answers(&mut buffer, departure, uncollected).await?;
+            let delivered = self.deliver_answers(&mut buffer, departure, uncollected).await;
+            delivered.map_err(|error| match error {
+                BackendError::Server(error) => BackendError::Keeps(error),
+                error => error,
+            })?;
         }
         if questions.late {
             self.read_late_reports(&mut buffer).await?;
@@ -160,16 +174,21 @@ impl Backend {
         if questions.own_values {
             self.read_own_reports(&mut buffer).await?;
         }
+        let mut gone = None;
         for number in 0..answers {
             match self.answer(&mut buffer).await {
-                // As for a client whose schema is dropped by another one.
-                Err(BackendError::Server(error)) if error.is_about_schema() && schema_at == Some(number) => {}
+                // As for a client whose schema is dropped by another one: it stays what it is.
+                Err(BackendError::Server(error))
+                    if error.is_about_lost_schema() && schema_at == Some(number) =>
+                {
+                    gone = Some(error).filter(|_| !difference.schema_again);
+                }
                 answer => {
                     answer?;
                 }
             }
         }
-        Ok(())
+        Ok(gone)
     }
 
     /// Makes the session read only: from its next transaction on, which may be a single statement, the server refuses whatever
@@ -295,7 +314,7 @@ impl Backend {
             Some(uncollected) => {
                 let nothing = Difference::default();
                 let asked = self.send_difference(&nothing, Some(uncollected), ReportQuestions::default());
-                timeout(limit, asked).await.unwrap_or(Err(BackendError::Timeout))
+                timeout(limit, asked).await.unwrap_or(Err(BackendError::Timeout)).map(|_| ())
             }
             None => Ok(()),
         }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use narrows_wire::Command;
 use narrows_wire::charset::Family;
 
+use super::diagnostics::one_row;
 use super::reports::MYSQL_TRACKED;
 use super::{Backend, BackendError, Table};
 use crate::state::{CHARSETS, SCHEMA_COLLATION, SessionState, is_variable_name, slot};
@@ -134,7 +135,10 @@ impl Backend {
         if defaults.has_init_connect(read) == Some(false) {
             return Ok(String::new());
         }
-        let text = self.told_one("SELECT @@GLOBAL.init_connect", limit).await?.unwrap_or_default();
+        let text = self
+            .told_one(&one_row("CAST(@@GLOBAL.init_connect AS BINARY)"), limit)
+            .await?
+            .unwrap_or_default();
         defaults.note_init_connect(read, !text.is_empty());
         // It is not for accounts with certain privileges.
         match text.is_empty() || self.told_one(SPARED, limit).await?.is_some() {
@@ -167,7 +171,16 @@ impl Backend {
             Family::MariaDb => mariadb_values(self.told(MARIADB_VARIABLES, limit).await?.unwrap_or_default()),
         };
         let mut base = Base::of(values);
-        let role = self.told("SELECT CAST(CURRENT_ROLE() AS BINARY)", limit).await?;
+        // The tables of variables show NULL as an empty value.
+        let empty = |(name, literal): (&str, &str)| (literal == "''").then(|| name.to_owned());
+        let empty: Vec<String> = base.own.variables().filter_map(empty).collect();
+        if !empty.is_empty() {
+            for (name, _) in self.variables(&empty, limit).await?.iter().filter(|(_, value)| value.is_none())
+            {
+                base.own.set_literal(name, "NULL");
+            }
+        }
+        let role = self.told(&one_row("CAST(CURRENT_ROLE() AS BINARY)"), limit).await?;
         let role = role.and_then(|table| table.rows.into_iter().next()?.into_iter().next());
         base.role = role.map(|role| role.unwrap_or_default().into());
         let names = self.told(super::verify::USER_VARIABLES[self.family_index()], limit).await?;
@@ -175,10 +188,10 @@ impl Backend {
         base.user_variables = names.map(|names| {
             names.rows.into_iter().filter_map(|row| row.into_iter().next()?.map(lower)).collect()
         });
-        base.tells_user_locks = self.told("SELECT RELEASE_ALL_LOCKS()", limit).await?.is_some();
+        base.tells_user_locks = self.told(&one_row("RELEASE_ALL_LOCKS()"), limit).await?.is_some();
         if self.login.family == Family::MySql {
-            let question = format!("SELECT {}", super::verify::METADATA_LOCKS);
-            base.tells_metadata_locks = self.told(&question, limit).await?.is_some();
+            base.tells_metadata_locks =
+                self.told(&one_row(super::verify::METADATA_LOCKS), limit).await?.is_some();
         }
         Ok(base)
     }
@@ -302,7 +315,7 @@ const CASCADES_ABOVE_ENGINES: (u16, u16) = (9, 6);
 
 /// Whether a session that was reset leaves that to InnoDB, and a binary log lacks it (seen with 9.7, after `COM_RESET_CONNECTION`
 /// and after `COM_CHANGE_USER`).
-const LOSES_CASCADES: &str = "SELECT @@GLOBAL.log_bin AND NOT @@GLOBAL.innodb_native_foreign_keys";
+const LOSES_CASCADES: &str = "SELECT @@GLOBAL.log_bin AND NOT @@GLOBAL.innodb_native_foreign_keys LIMIT 1";
 
 /// Whether the account is one for which servers do not run `init_connect`.
 const SPARED: &str = "SELECT 1 FROM information_schema.USER_PRIVILEGES \

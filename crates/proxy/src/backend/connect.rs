@@ -119,6 +119,7 @@ async fn open(
         has_insert_id: false,
         has_conditions: false,
         sequences_are_own: true,
+        may_keep_programs: false,
         serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
         leases: 0,
         created: now,

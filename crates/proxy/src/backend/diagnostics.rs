@@ -20,7 +20,6 @@ use super::{Backend, BackendError, InsertIdBefore, Login};
 use crate::buffer::Buffer;
 use crate::packets::{payload, read_packet};
 use crate::rt::{Notify, timeout};
-use crate::state::NULLABLE;
 
 /// On the connection: what it keeps, and for which client.
 #[derive(Debug)]
@@ -237,10 +236,10 @@ impl Backend {
             self.put_query(out, "SHOW WARNINGS");
         }
         if departure.asked.found_rows {
-            self.put_query(out, "SELECT FOUND_ROWS()");
+            self.put_query(out, one_row("FOUND_ROWS()"));
         }
         if departure.asked.insert_id {
-            self.put_query(out, "SELECT LAST_INSERT_ID(), LAST_INSERT_ID(0)");
+            self.put_query(out, one_row("LAST_INSERT_ID(), LAST_INSERT_ID(0)"));
         }
         if departure.clears_insert_id {
             // Unlike an assignment, it is not reported as a change of the session.
@@ -272,7 +271,8 @@ impl Backend {
                 // No insert generates it.
                 Some(0) if self.login.insert_id_before == InsertIdBefore::Zero => InsertId::Unchanged,
                 Some(now) => InsertId::Is(now),
-                None => InsertId::Lost,
+                // Then it has not been cleared, either.
+                None => return Err(narrows_wire::Malformed("no row with LAST_INSERT_ID()").into()),
             };
         }
         if departure.clears_insert_id {
@@ -370,7 +370,7 @@ impl Backend {
     /// # Errors
     /// As [`Backend::execute`].
     pub async fn insert_id(&self, limit: Duration) -> Result<Option<u64>, BackendError> {
-        self.number("SELECT LAST_INSERT_ID()", limit).await
+        self.number("LAST_INSERT_ID()", limit).await
     }
 
     /// Errors of the last statement.
@@ -378,7 +378,7 @@ impl Backend {
     /// # Errors
     /// As [`Backend::execute`].
     pub async fn error_count(&self, limit: Duration) -> Result<Option<u64>, BackendError> {
-        self.number("SELECT @@error_count", limit).await
+        self.number("@@error_count", limit).await
     }
 
     /// Whether a role may be active that a login does not set: MariaDB keeps roles across `COM_CHANGE_USER`.
@@ -388,7 +388,7 @@ impl Backend {
     pub async fn may_have_role(&self, limit: Duration) -> Result<bool, BackendError> {
         match self.login.family {
             Family::MySql => Ok(false),
-            Family::MariaDb => Ok(self.number("SELECT CURRENT_ROLE() IS NOT NULL", limit).await? != Some(0)),
+            Family::MariaDb => Ok(self.number("CURRENT_ROLE() IS NOT NULL", limit).await? != Some(0)),
         }
     }
 
@@ -397,7 +397,7 @@ impl Backend {
     /// # Errors
     /// As [`Backend::execute`].
     pub async fn prepared_limit(&self, limit: Duration) -> Result<Option<u64>, BackendError> {
-        self.number("SELECT @@GLOBAL.max_prepared_stmt_count", limit).await
+        self.number("@@GLOBAL.max_prepared_stmt_count", limit).await
     }
 
     /// Runs statements for what they leave, and drops their answers, which may be errors.
@@ -423,9 +423,9 @@ impl Backend {
         timeout(limit, run).await.unwrap_or(Err(BackendError::Timeout))
     }
 
-    async fn number(&self, question: &str, limit: Duration) -> Result<Option<u64>, BackendError> {
+    async fn number(&self, expression: &str, limit: Duration) -> Result<Option<u64>, BackendError> {
         let mut out = Vec::with_capacity(64);
-        self.put_query(&mut out, question);
+        self.put_query(&mut out, one_row(expression));
         let ask = async {
             self.stream.write_all(&out).await?;
             self.result_set(&mut Buffer::default()).await
@@ -453,20 +453,21 @@ impl Backend {
     /// As [`Backend::execute`].
     pub async fn schema(&self, limit: Duration) -> Result<Vec<u8>, BackendError> {
         let mut out = Vec::with_capacity(64);
-        self.put_query(&mut out, "SELECT CAST(DATABASE() AS BINARY)");
+        self.put_query(&mut out, one_row("CAST(DATABASE() AS BINARY)"));
         let ask = async {
             self.stream.write_all(&out).await?;
             self.result_set(&mut Buffer::default()).await
         };
         let set = timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))?;
-        let mut reader = Reader::new(set.rows.first().map(Vec::as_slice).unwrap_or_default());
+        let row = set.rows.first().ok_or(narrows_wire::Malformed("no row with DATABASE()"))?;
+        let mut reader = Reader::new(row);
         match reader.peek() {
             None | Some(NULL) => Ok(Vec::new()),
             Some(_) => Ok(reader.lenenc_bytes()?.to_vec()),
         }
     }
 
-    /// The session's values of some variables.
+    /// The session's values of some variables; `None`: NULL.
     ///
     /// # Errors
     /// As [`Backend::execute`].
@@ -474,14 +475,13 @@ impl Backend {
         &self,
         names: &[String],
         limit: Duration,
-    ) -> Result<Vec<(String, Vec<u8>)>, BackendError> {
+    ) -> Result<Vec<(String, Option<Vec<u8>>)>, BackendError> {
         // Whatever the character sets of the session: a binary string is not converted to that of results, and a number is
         // written in that of the connection.
         let column = |name: &String| format!("CAST(CONVERT(@@session.{name} USING utf8mb4) AS BINARY)");
         let columns: Vec<String> = names.iter().map(column).collect();
         let mut out = Vec::with_capacity(128);
-        // A limit of its own is not that of `sql_select_limit`.
-        self.put_query(&mut out, format!("SELECT {} LIMIT 1", columns.join(", ")));
+        self.put_query(&mut out, one_row(&columns.join(", ")));
         let ask = async {
             self.stream.write_all(&out).await?;
             self.result_set(&mut Buffer::default()).await
@@ -494,10 +494,9 @@ impl Backend {
         for name in names {
             if reader.peek() == Some(NULL) {
                 reader.bytes(1)?;
-                // As servers report it. It is not known how other variables are set to NULL, so they are left out.
-                values.extend(NULLABLE.contains(&name.as_str()).then(|| (name.clone(), Vec::new())));
+                values.push((name.clone(), None));
             } else {
-                values.push((name.clone(), reader.lenenc_bytes()?.to_vec()));
+                values.push((name.clone(), Some(reader.lenenc_bytes()?.to_vec())));
             }
         }
         Ok(values)
@@ -507,11 +506,19 @@ impl Backend {
 /// A cell that is NULL.
 const NULL: u8 = 0xFB;
 
+/// A question of our own with one row for an answer, whatever the session has set that is asked: a limit of its own is not that of
+/// `sql_select_limit`. Text must be cast, so that it is not converted to the session's character set.
+pub(super) fn one_row(expressions: &str) -> String {
+    format!("SELECT {expressions} LIMIT 1")
+}
+
 /// The number in the only row of a result set.
 fn number(set: &ResultSet) -> Option<u64> {
     let row = set.rows.first()?;
     let text = Reader::new(row).lenenc_bytes().ok()?;
-    std::str::from_utf8(text).ok()?.parse().ok()
+    // In a character set of two bytes or four, MariaDB writes numbers with bytes of zero between their digits.
+    let digits: Vec<u8> = text.iter().copied().filter(|byte| *byte != 0).collect();
+    std::str::from_utf8(&digits).ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -167,6 +167,9 @@ pub struct Login {
     /// Whether `LASTVAL()` can only return the current client's values: nobody else has used the connection since its
     /// login or last reset, or the current client has drawn values itself (MariaDB).
     pub sequences_are_own: bool,
+    /// Statements have run that may have called stored programs, which MySQL keeps for the session with the types that the user
+    /// variables in them had.
+    pub may_keep_programs: bool,
     /// The statements prepared on it.
     pub statements: Statements,
     /// Identifies it among all connections of this process.
@@ -286,6 +289,12 @@ pub enum BackendError {
     /// It has a schema, and its next client has none.
     #[error("its schema cannot be taken away without another login")]
     SchemaStays,
+    /// Its client's schema cannot be chosen any more; everything else is as the client has it.
+    #[error("{}", .0.message)]
+    SchemaGone(ServerError),
+    /// It does not tell what it keeps for its last client, or does not clear it.
+    #[error("it refuses to tell what it keeps for its last client: {}", .0.message)]
+    Keeps(ServerError),
     /// The server does not speak the protocol.
     #[error("{0}")]
     Malformed(#[from] Malformed),
@@ -369,6 +378,11 @@ impl ServerError {
         matches!(self.code, UNKNOWN_DATABASE | 1059 | 1102 | 1300)
     }
 
+    /// Whether a schema that could be chosen before cannot be chosen any more: it was dropped, or is not for the account now.
+    pub fn is_about_lost_schema(&self) -> bool {
+        self.is_about_schema() || self.code == DB_ACCESS_DENIED
+    }
+
     /// The error for the client of an account whose login a server refused.
     #[must_use]
     pub fn of_refusal(&self, server: &Server, username: &str) -> ServerError {
@@ -387,6 +401,9 @@ pub fn is_about_login(code: u16) -> bool {
 /// Errors about the account or the schema of a login.
 const ABOUT_LOGIN: [u16; 16] =
     [1044, 1045, 1049, 1059, 1102, 1130, 1131, 1132, 1226, 1251, 1300, 1524, 1698, 1862, 3118, 4151];
+
+/// `ER_DBACCESS_DENIED_ERROR`.
+const DB_ACCESS_DENIED: u16 = 1044;
 
 /// `ER_BAD_DB_ERROR`.
 const UNKNOWN_DATABASE: u16 = 1049;
@@ -543,6 +560,7 @@ impl Login {
         self.has_insert_id = false;
         self.has_conditions = false;
         self.sequences_are_own = true;
+        self.may_keep_programs = false;
     }
 
     /// Whether its session must not be reset.

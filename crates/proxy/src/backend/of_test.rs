@@ -55,6 +55,7 @@ impl Backend {
             has_insert_id: false,
             has_conditions: false,
             sequences_are_own: true,
+            may_keep_programs: false,
             verifies: false,
             serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
             leases: 0,

@@ -10,7 +10,7 @@ use narrows_wire::charset::Family;
 use narrows_wire::codec::Reader;
 use narrows_wire::packet::{Change, Ok as OkPacket};
 
-use super::diagnostics::ResultSet;
+use super::diagnostics::{ResultSet, one_row};
 use super::{Backend, BackendError, Login};
 use crate::buffer::Buffer;
 use crate::state::{
@@ -362,11 +362,8 @@ impl Backend {
     }
 
     pub(super) fn put_question_for_own_reports(&self, out: &mut Vec<u8>) {
-        let [schema, variables, transactions, state] = HELD_FOR_CLIENTS;
-        self.put_query(
-            out,
-            format!("SELECT @@session.{schema}, @@session.{variables}, @@session.{transactions}, @@session.{state}"),
-        );
+        let columns = HELD_FOR_CLIENTS.map(|name| format!("CAST(@@session.{name} AS BINARY)"));
+        self.put_query(out, one_row(&columns.join(", ")));
     }
 
     pub(super) async fn read_own_reports(&mut self, buffer: &mut Buffer) -> Result<(), BackendError> {

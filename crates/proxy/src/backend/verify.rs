@@ -7,6 +7,7 @@ use std::time::Duration;
 use narrows_wire::Reader;
 use narrows_wire::charset::Family;
 
+use super::diagnostics::one_row;
 use super::{Answer, Backend, BackendError, Base, InsertIdBefore, Login, ResultSet};
 use crate::buffer::Buffer;
 use crate::rt::timeout;
@@ -178,8 +179,7 @@ impl Asked {
         names.retain(|name| !NOT_COMPARED.contains(&name.as_str()) && !name.contains('.'));
         columns.extend(names.into_iter().map(Column::Variable));
         let parts: Vec<String> = columns.iter().map(|column| column.expression()).collect();
-        // A limit of its own is not that of `sql_select_limit`.
-        Asked { question: format!("SELECT {} LIMIT 1", parts.join(", ")), columns }
+        Asked { question: one_row(&parts.join(", ")), columns }
     }
 }
 

@@ -55,7 +55,7 @@ async fn enter(
             backend.settle(Exit::Return, &worker.pool, want, Instant::now());
             Ok(())
         }
-        Err(BackendError::Server(error)) => Err(Some(error)),
+        Err(BackendError::Server(error) | BackendError::SchemaGone(error)) => Err(Some(error)),
         Err(_) => Err(None),
     }
 }

@@ -15,6 +15,10 @@ pub(super) struct SessionData {
     pub(super) apart: Option<Apart>,
     /// The state after the login, to which `COM_RESET_CONNECTION` returns.
     pub(super) login_state: SharedState,
+    /// Its schema could not be chosen when it was last tried, and statements run without one.
+    pub(super) schema_is_gone: bool,
+    /// A server has refused to bring a connection into `state`.
+    pub(super) state_is_refused: bool,
     /// Status flags of the last answer.
     pub(super) status: Status,
     /// Whether a server has sent `status` since the session began.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use narrows_sql::set::{Assignment, Scope};
 use narrows_sql::{Flags, Kind, Statement};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno, Status};
@@ -22,7 +23,7 @@ use crate::pool::{Ask, Later, Lease, LeaseError};
 use crate::rows::HostgroupId;
 use crate::rt::{Instant, select};
 use crate::snapshot::Snapshot;
-use crate::state::SharedState;
+use crate::state::{CHARSETS, SessionState, SharedState};
 
 /// Why there is no connection for a command.
 pub(super) enum NoLease {
@@ -78,9 +79,16 @@ impl Session {
             return Ok(Err(lost));
         }
         let mut closed = 0;
+        if self.data.state_is_refused {
+            self.leave_what_it_sets(job, job.text(request));
+        }
         loop {
             let wanted = self.data.information.wanted(&job.statement, job.text(request));
-            let state = self.state_for(job);
+            let mut state = self.state_for(job);
+            if self.data.schema_is_gone {
+                // The connection must not be in that of another client.
+                state = Arc::new(state.without_schema());
+            }
             let ask = Ask {
                 want: &self.want,
                 state: &state,
@@ -108,7 +116,8 @@ impl Session {
             self.mark_lease(&backend, has_waited);
             self.note_first_status(&backend);
             let is_outdated = backend.login.outdated() != Outdated::No;
-            if is_outdated || self.must_forget_values(&backend, job) {
+            if is_outdated || self.must_forget_values(&backend, job) || self.must_forget_types(&backend, job)
+            {
                 let renewed = select! {
                     biased;
                     renewed = Box::pin(self.renew(&mut backend)) => renewed,
@@ -141,18 +150,27 @@ impl Session {
         }
     }
 
-    /// Resets a connection of the pool that has something which it must not have: values of others, or what its server would not
-    /// give to a new one any more.
+    /// Whether stored programs that have run on the connection may treat the client's user variables as values of other types:
+    /// MySQL keeps a program that a session has run, with the types that the variables had then. A trigger or a view may call it.
+    fn must_forget_types(&self, backend: &Backend, job: &Job) -> bool {
+        self.data.state.has_user_variables()
+            && backend.login.family == Family::MySql
+            && backend.login.may_keep_programs
+            && may_use_variables(job, Family::MySql)
+            && !self.data.state.types_user_variables_like(&backend.login.state)
+    }
+
+    /// Resets a connection of the pool that has something which it must not have: values or types of others, or what its server
+    /// would not give to a new one any more.
     async fn renew(&self, backend: &mut Backend) -> Result<(), NoLease> {
         let limit = self.snapshot().variables.connect_timeout_server;
         let needs_login = match backend.login.outdated() {
-            Outdated::No => false,
-            Outdated::Session => backend.login.is_spoiled_by_reset(),
+            Outdated::No | Outdated::Session => backend.login.is_spoiled_by_reset(),
             Outdated::Login => true,
         };
         if needs_login {
             return Err(match backend.collect_diagnostics(limit).await {
-                Ok(()) => NoLease::unfit(backend, "what the server gives to a login has changed"),
+                Ok(()) => NoLease::unfit(backend, "only a new session has what the client's would have"),
                 Err(error) => NoLease::lost(backend, error),
             });
         }
@@ -272,10 +290,21 @@ impl Session {
             return Ok(Err(no_lease));
         }
         let clears = job.command == Command::InitDb && backend.login.family == Family::MySql;
+        // Other servers than the account's own may only lag behind.
+        let may_lack_schema =
+            self.data.schema_is_gone || job.hostgroup == self.want.account.row.default_hostgroup;
+        let mut gone = false;
         let align = async {
-            backend.align(state, reads_variables, insert_id, limit).await?;
+            match backend.align(state, reads_variables, insert_id, limit).await {
+                Err(BackendError::SchemaGone(_))
+                    if may_lack_schema && backend.login.state.schema.is_none() =>
+                {
+                    gone = true;
+                }
+                aligned => aligned?,
+            }
             // The command adds to the existing conditions, which must not be those of what was just sent.
-            if clears { backend.execute(CLEAR_CONDITIONS, limit).await } else { Ok(()) }
+            if clears || gone { backend.execute(CLEAR_CONDITIONS, limit).await } else { Ok(()) }
         };
         let aligned = select! {
             biased;
@@ -283,18 +312,48 @@ impl Session {
             reason = self.client.interrupted() => return self.no_lease(reason).map(Err),
             () = request.client_gone(&self.client.stream) => return Err(End::Gone),
         };
+        if aligned.is_ok() {
+            self.data.schema_is_gone = gone;
+            self.data.state_is_refused = false;
+        }
         Ok(match aligned {
             Ok(()) => {
                 self.share_state(backend, state);
                 Ok(())
             }
+            // The connection is in the schema of another client.
+            Err(error @ BackendError::SchemaGone(_)) if may_lack_schema && !leased.pinned => {
+                self.data.schema_is_gone = true;
+                Err(NoLease::unfit(&leased.backend, error))
+            }
+            Err(BackendError::SchemaGone(error)) => Err(NoLease::refused(error)),
             // It is shutting down, or has lost its cluster: another one can do it.
             Err(BackendError::Server(error)) if !GOING_AWAY.contains(&error.code) => {
+                self.data.state_is_refused = true;
                 Err(NoLease::refused(error))
             }
             Err(error @ BackendError::NoReset) => Err(NoLease::unfit(&leased.backend, error)),
             Err(error) => Err(NoLease::lost(&leased.backend, error)),
         })
+    }
+
+    /// A client whose state a server refuses can still put it right: what its `SET` assigns need not be set before that.
+    #[cold]
+    fn leave_what_it_sets(&mut self, job: &Job, text: &[u8]) {
+        if job.command != Command::Query || job.statement.kind != Kind::Set {
+            return;
+        }
+        let mut state = SessionState::clone(&self.data.state);
+        for assignment in narrows_sql::set::parse_with(text, self.escapes()).unwrap_or_default() {
+            match assignment {
+                Assignment::System { scope: Scope::Session, name, .. } => state.set_default(&name),
+                Assignment::Names { .. } | Assignment::CharacterSet(_) => {
+                    CHARSETS.iter().for_each(|slot| state.set_default(slot));
+                }
+                _ => {}
+            }
+        }
+        self.data.state = Arc::new(state);
     }
 
     /// Before something of our own is sent on the client's connection: that clears its diagnostics about the previous statement.

@@ -173,6 +173,8 @@ impl Session {
             state,
             apart: None,
             login_state: client.state,
+            schema_is_gone: false,
+            state_is_refused: false,
             status,
             status_is_told: false,
             warnings: 0,

@@ -48,6 +48,8 @@ pub(super) struct Outcome {
     pub(super) error_text: Vec<u8>,
     /// Session variables that were reported as changed, in order.
     pub(super) variables: Vec<(String, Vec<u8>)>,
+    /// Those of them that are NULL, which was asked.
+    pub(super) nulls: Vec<String>,
     /// The transactions that were reported as written.
     pub(super) gtids: Option<GtidSet>,
     /// The schema that was reported last.

@@ -60,7 +60,9 @@ impl Session {
         let coverage = backend.login.coverage();
         let untold = match job.command {
             Command::StmtPrepare => Untold::default(),
-            _ if coverage == Coverage::All && job.statement.is_plain() => Untold::default(),
+            _ if coverage == Coverage::All && job.statement.is_plain() && outcome.variables.is_empty() => {
+                Untold::default()
+            }
             _ => untold(
                 &job.statement,
                 text,
@@ -110,7 +112,14 @@ impl Session {
             }
         };
         match ask.await {
-            Ok(values) => outcome.variables.extend(values),
+            Ok(values) => {
+                for (name, value) in values {
+                    match value {
+                        Some(value) => outcome.variables.push((name, value)),
+                        None => outcome.nulls.push(name),
+                    }
+                }
+            }
             // The statement has run; a variable whose value is unknown pins.
             Err(BackendError::Server(_)) => {}
             Err(error) => return Err(End::ErrorSent(format!("backend connection lost: {error}"))),
@@ -153,6 +162,7 @@ impl Session {
         self.data.information.note_results((job.command, &job.statement, text), outcome);
         backend.login.has_insert_id |= self.data.information.insert_id.is_here();
         note_drawn(&mut backend, &job.statement);
+        backend.login.may_keep_programs |= job.statement.may_run_programs();
         let Effects { pins, begun, exit, .. } = effects;
         match exit {
             Some(exit) => self.give_back(backend, exit),
@@ -347,6 +357,7 @@ fn report(outcome: &Outcome) -> ServerReport<'_> {
         rows: outcome.rows,
         warnings: outcome.warnings,
         reported: Reported::These(&outcome.variables),
+        nulls: &outcome.nulls,
         schema: outcome.schema.as_deref(),
         state_changed: outcome.state_changed,
         characteristics: outcome.characteristics.as_deref(),

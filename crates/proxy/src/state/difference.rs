@@ -1,15 +1,20 @@
 //! What must be done to bring a session from one state to another.
 
+use std::borrow::Cow;
+
 use super::names::{
-    CHARSETS, HELD_FOR_CLIENTS, SCHEMA_COLLATION, SETS_ANOTHER, UTF8MB4_COLLATION, WRONG_DEFAULTS, identifier,
+    CHARSETS, HELD_FOR_CLIENTS, SCHEMA_COLLATION, SETS_ANOTHER, UNKNOWN, UTF8MB4_COLLATION, WRONG_DEFAULTS,
+    identifier,
 };
 use super::{SessionState, Variable, is_short_timeout};
 
 /// What must be sent to a backend connection so that it is in a client's state.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// `COM_INIT_DB` with this schema.
+    /// `COM_INIT_DB` with this schema,
     pub schema: Option<Box<[u8]>>,
+    /// and before it the `SET` of the character set that the schema's name is in.
+    pub set_for_schema: Option<String>,
     /// That is the schema which the session has: it may have been dropped, and then stays what it is.
     pub schema_again: bool,
     /// `COM_RESET_CONNECTION` first: the session has user variables that the client does not have. Setting one to
@@ -54,6 +59,13 @@ impl SessionState {
             return Difference { reset: true, ..self.difference(&from.after_reset(), true) };
         }
         let mut difference = Difference::default();
+        let marked = self.charset_of_schema(from).map(|charset| {
+            difference.set_for_schema = Some(format!("SET character_set_client={charset}"));
+            let mut marked = from.clone();
+            marked.set_literal("character_set_client", UNKNOWN);
+            marked
+        });
+        let from = marked.as_ref().unwrap_or(from);
         let charsets_differ = self.results_collation != from.results_collation
             || CHARSETS.iter().any(|slot| self.literal(slot) != from.literal(slot));
         let names = if charsets_differ { self.charsets(from) } else { None };
@@ -77,6 +89,19 @@ impl SessionState {
             difference.multi_statements = Some(self.multi_statements);
         }
         difference
+    }
+
+    /// The character set in which the name of the schema is sent, if it has to be chosen and the character set of the client before
+    /// matters: servers read the name in that. They report names in UTF-8; one that is not is as the client has sent it.
+    fn charset_of_schema(&self, from: &SessionState) -> Option<&str> {
+        let schema = self.schema.as_deref().filter(|schema| !schema.is_ascii())?;
+        let is_chosen =
+            self.schema != from.schema || self.literal(SCHEMA_COLLATION) != from.literal(SCHEMA_COLLATION);
+        match std::str::from_utf8(schema) {
+            _ if !is_chosen => None,
+            Ok(_) => Some("utf8mb4"),
+            Err(_) => self.literal("character_set_client"),
+        }
     }
 
     /// The system variables that differ. Returns whether the schema must be chosen again, for its collation.
@@ -108,7 +133,7 @@ impl SessionState {
                 (Some(wanted), Some(found))
                     if wanted.assignment == found.assignment
                         && (!schema_changes || &*wanted.slot != SCHEMA_COLLATION) => {}
-                (Some(wanted), _) => difference.assign(&wanted.assignment),
+                (Some(wanted), _) => difference.assign(&read_alike(&wanted.assignment)),
                 (None, Some(found)) if WRONG_DEFAULTS.contains(&&*found.slot) => {
                     difference.assign(&format!("{0}=@@global.{0}", found.slot));
                 }
@@ -169,6 +194,14 @@ impl SessionState {
             }
         }
         Some(assignments)
+    }
+}
+
+/// An assignment that means the same whatever `sql_mode` the session has until then: MariaDB's `EMPTY_STRING_IS_NULL` makes `''` NULL.
+fn read_alike(assignment: &str) -> Cow<'_, str> {
+    match assignment.strip_suffix("=''") {
+        Some(name) => format!("{name}=x''").into(),
+        None => assignment.into(),
     }
 }
 

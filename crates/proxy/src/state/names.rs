@@ -51,33 +51,6 @@ pub const UNKNOWN: &str = "unknown";
 /// What `utf8mb4` is ordered by when nobody says otherwise (MySQL).
 pub const UTF8MB4_COLLATION: &str = "default_collation_for_utf8mb4";
 
-/// Variables for which servers report NULL as an empty value.
-pub const NULLABLE: [&str; 7] = [
-    "character_set_results",
-    "default_tmp_storage_engine",
-    "enforce_storage_engine",
-    "external_table_secondary_storage_engine",
-    "external_table_storage_engine",
-    "innodb_ft_user_stopword_table",
-    "innodb_tmpdir",
-];
-
-/// Variables whose empty value is an empty text. Of any other it is not known which of the two it is.
-pub(super) const MAY_BE_EMPTY: [&str; 12] = [
-    "binlog_row_value_options",
-    "default_master_connection",
-    "default_regex_flags",
-    "log_disabled_statements",
-    "log_slow_disabled_statements",
-    "log_slow_filter",
-    "log_slow_verbosity",
-    "note_verbosity",
-    "old_mode",
-    "optimizer_adjust_secondary_key_costs",
-    "session_track_system_variables",
-    "sql_mode",
-];
-
 /// Set to 0 it runs, and shows the time.
 pub const CLOCK: &str = "timestamp";
 
@@ -108,9 +81,8 @@ pub const HELD_FOR_CLIENTS: [&str; 4] = [TRACKS_SCHEMA, TRACKED_VARIABLES, TRACK
 pub const CHARSETS: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
 
 /// Variables that count when a statement runs, not when it is prepared. Of all others the worst is assumed.
-pub(super) const WITHOUT_MEANING: [&str; 20] = [
+pub(super) const WITHOUT_MEANING: [&str; 19] = [
     "autocommit",
-    "character_set_results",
     "foreign_key_checks",
     "innodb_lock_wait_timeout",
     "interactive_timeout",

@@ -150,13 +150,49 @@ fn a_new_schema_takes_its_collation_with_it() {
 }
 
 #[test]
-fn null_results_charset_is_not_a_string() {
+fn null_is_not_an_empty_text() {
     let mut wanted = SessionState::default();
-    wanted.set_text("character_set_results", b"");
+    wanted.set_literal("enforce_storage_engine", "NULL");
+    wanted.set_text("sql_mode", b"");
     assert_eq!(
         wanted.difference(&SessionState::default(), false).set.as_deref(),
-        Some("SET character_set_results=NULL")
+        Some("SET enforce_storage_engine=NULL, sql_mode=x''")
     );
+}
+
+#[test]
+fn the_name_of_a_schema_is_sent_in_its_own_character_set() {
+    let mut wanted = SessionState::after_login("latin1", None);
+    let found = SessionState::after_login("latin1", None);
+    for (schema, charset) in [
+        (b"plain".as_slice(), None),
+        ("caf\u{e9}".as_bytes(), Some("SET character_set_client=utf8mb4")),
+        (b"caf\xe9", Some("SET character_set_client='latin1'")),
+    ] {
+        wanted.schema = Some(schema.into());
+        let difference = wanted.difference(&found, false);
+        assert_eq!(difference.set_for_schema.as_deref(), charset);
+        assert_eq!(difference.set.as_deref(), charset.map(|_| "SET NAMES latin1"));
+    }
+}
+
+#[test]
+fn a_user_variable_has_the_type_of_its_literal() {
+    let state = |literal: &str| {
+        let mut state = SessionState::default();
+        state.set_user_variable("a", literal);
+        state
+    };
+    let all = ["1", "1.5", "1e3", "18446744073709551615", "NULL", "_utf8mb4 'a'", "_latin1 'a'"];
+    for one in all {
+        for other in all {
+            let alike = state(one).types_user_variables_like(&state(other));
+            assert_eq!(alike, one == other, "{one} {other}");
+        }
+        assert!(!state(one).types_user_variables_like(&SessionState::default()), "{one}");
+    }
+    assert!(state("1").types_user_variables_like(&state("2")));
+    assert!(state("_utf8mb4 'a'").types_user_variables_like(&state("_utf8mb4 'b'")));
 }
 
 #[test]

@@ -64,6 +64,8 @@ pub(super) struct ServerReport<'a> {
     pub(super) rows: Option<u64>,
     pub(super) warnings: u16,
     pub(super) reported: Reported<'a>,
+    /// The variables that are NULL.
+    pub(super) nulls: &'a [String],
     /// The schema that was reported last.
     pub(super) schema: Option<&'a [u8]>,
     /// Something of the session has changed, whatever it is.
@@ -134,6 +136,16 @@ impl<'a> Reported<'a> {
             Reported::These(values) => values.iter().any(|(reported, _)| are_one(reported, name)),
             Reported::Whatever => true,
         }
+    }
+
+    /// The variables that are reported with an empty value, which may stand for NULL.
+    fn empty(self) -> impl Iterator<Item = &'a str> {
+        let is_last = move |number: usize, name: &str| {
+            !self.values().iter().skip(number + 1).any(|(later, _)| later == name)
+        };
+        let values = self.values().iter().enumerate();
+        let empty = values.filter(move |(number, (name, value))| value.is_empty() && is_last(*number, name));
+        empty.map(|(_, (name, _))| name.as_str())
     }
 
     /// The reason for a pin, if a variable was set and not reported.
@@ -275,7 +287,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
     /// Takes over the variables and the schema that the server has reported; what cannot be set on another connection pins.
     fn take_report(&mut self) {
         let values = self.report.reported.values();
-        if values.is_empty() && self.report.schema.is_none() {
+        if values.is_empty() && self.report.nulls.is_empty() && self.report.schema.is_none() {
             return;
         }
         let of_one_statement = self.settings_of_one_statement();
@@ -293,6 +305,9 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
                     false => self.pins.add(PinReason::UNKNOWN_SET),
                 }
             }
+        }
+        for name in self.report.nulls.iter().filter(|name| !of_one_statement.has(name)) {
+            self.view.change(Change::Literal { name: name.clone(), literal: "NULL".to_owned() });
         }
         match self.report.schema {
             Some(schema) if schema.len() <= LONGEST_SCHEMA => {

@@ -115,9 +115,14 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         if *value == Value::Default {
             return self.read_default(name);
         }
+        let is_null = *value == Value::Null && reported.empty().any(|empty| empty == name);
         match value {
             Value::Number(number) if is_running_clock(name, value) => {
                 self.view.change(Change::Literal { name: name.to_owned(), literal: number.clone() });
+                None
+            }
+            Value::Null if is_null && self.view.state().can_carry(name, b"") => {
+                self.view.change(Change::Literal { name: name.to_owned(), literal: "NULL".to_owned() });
                 None
             }
             // Never what is written: it may be relative, or short for something else.
@@ -274,10 +279,12 @@ pub(in super::super) fn untold(
         }
         Coverage::Nothing => {}
     }
-    if !is_one_set(statement) || error.is_some() {
-        return Untold::default();
-    }
-    Untold { variables: untold_variables(text, escapes, reported), schema: false }
+    let mut variables = match is_one_set(statement) && error.is_none() {
+        true => untold_variables(text, escapes, reported),
+        false => Vec::new(),
+    };
+    variables.extend(perhaps_null(statement, text, escapes, reported));
+    Untold { variables, schema: false }
 }
 
 fn is_one_set(statement: &Statement) -> bool {
@@ -348,6 +355,32 @@ fn is_running_clock(name: &str, value: &Value) -> bool {
         && matches!(value, Value::Number(number) if number.bytes().all(|byte| matches!(byte, b'0' | b'.')))
 }
 
+/// The variables that are reported as empty, where the text does not show whether that is NULL.
+fn perhaps_null(statement: &Statement, text: &[u8], escapes: Escapes, reported: Reported<'_>) -> Vec<String> {
+    let mut names: Vec<String> = reported.empty().map(str::to_owned).collect();
+    if names.is_empty() {
+        return names;
+    }
+    if is_one_set(statement) {
+        let assignments = narrows_sql::set::parse_with(text, escapes).unwrap_or_default();
+        names.retain(|name| {
+            let set = assignments.iter().rev().find(|assignment| sets(assignment, name));
+            let says = |value: &Value| match value {
+                Value::Text(text) => text.is_empty(),
+                Value::Null => true,
+                _ => false,
+            };
+            !matches!(set, Some(Assignment::System { value, .. }) if says(value))
+        });
+    }
+    names.retain(|name| {
+        !NOT_STATE.contains(&name.as_str())
+            && !HELD_FOR_CLIENTS.contains(&name.as_str())
+            && is_variable_name(name)
+    });
+    names
+}
+
 /// A user variable that becomes NULL may take its name again, and this many more bytes.
 const MARKS_OF_NULL: usize = 16;
 
@@ -385,5 +418,7 @@ pub(in super::super) const NOT_STATE: &[&str] = &[
     "skip_replication",
     "sql_slave_skip_counter",
     "statement_id",
+    // Text that means another moment in another time zone.
+    "system_versioning_asof",
     "warning_count",
 ];

@@ -140,6 +140,7 @@ impl Answer {
             schema: self.schema.as_deref(),
             state_changed: self.state_changed,
             characteristics: self.characteristics.as_deref(),
+            nulls: &[],
             prepared: self.prepared,
         }
     }

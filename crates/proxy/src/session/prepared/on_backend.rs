@@ -286,7 +286,15 @@ impl Session {
             if home.schema.is_none() && backend.login.state.schema.is_some() {
                 Arc::make_mut(&mut home).schema.clone_from(&backend.login.state.schema);
             }
-            backend.align(&home, false, None, limit).await.map_err(unsent)?;
+            match backend.align(&home, false, None, limit).await {
+                // It is gone, and no other one is in its place.
+                Err(BackendError::SchemaGone(_)) if backend.login.state.schema.is_none() => {}
+                Err(BackendError::SchemaGone(error)) => {
+                    backend.align(&before, false, None, limit).await.map_err(unsent)?;
+                    return Ok(Err(error));
+                }
+                aligned => aligned.map_err(unsent)?,
+            }
         }
         let mut tries = 0;
         let answer = loop {

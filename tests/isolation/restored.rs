@@ -1,0 +1,489 @@
+//! A client's session is brought back as it was, also what a server fixes at one moment, what it reports in two meanings, and
+//! what cannot be brought back any more.
+
+use narrows_testkit::{Answer, Flavour, Narrows, NarrowsConfig, RawClient, ServerOptions, command};
+
+use crate::support::Stand;
+
+/// What one of two clients does.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Runs a statement.
+    Run(usize, String),
+    /// Prepares its statement.
+    Prepare(usize, String),
+    /// Executes what it has prepared last.
+    Execute(usize),
+    /// `COM_INIT_DB`.
+    InitDb(usize, String),
+    /// `COM_RESET_CONNECTION`.
+    Reset(usize),
+    /// A third program, with a connection of its own, runs a statement.
+    Elsewhere(String),
+}
+
+use Step::{Elsewhere, Execute, InitDb, Prepare, Reset, Run};
+
+fn run(who: usize, text: &str) -> Step {
+    Run(who, text.to_owned())
+}
+
+/// Two clients through Narrows, and two with connections of their own.
+struct Twins {
+    through: [RawClient; 2],
+    direct: [RawClient; 2],
+    elsewhere: RawClient,
+    ids: [[Vec<u8>; 2]; 2],
+}
+
+impl Twins {
+    fn new(stand: &Stand, narrows: &Narrows) -> Twins {
+        let client = || {
+            let mut client = narrows.client();
+            client.set_patience(std::time::Duration::from_secs(60));
+            client
+        };
+        Twins {
+            through: [client(), client()],
+            direct: [stand.direct(), stand.direct()],
+            elsewhere: stand.direct(),
+            ids: Default::default(),
+        }
+    }
+
+    /// Whether both sides answer alike; otherwise what they answer. What changes tables must run on one side at a time.
+    fn differs(&mut self, steps: &[Step], before: &[&str]) -> Option<String> {
+        let mut seen = Vec::new();
+        for (side, ids) in self.ids.iter_mut().enumerate() {
+            for text in before {
+                assert_eq!(self.elsewhere.query(text).error(), None, "{text}");
+            }
+            let clients = if side == 0 { &mut self.through } else { &mut self.direct };
+            let answers: Vec<Vec<Vec<u8>>> = steps
+                .iter()
+                .map(|step| {
+                    shown(match step {
+                        Run(who, text) => clients[*who].query(text),
+                        Prepare(who, text) => {
+                            let answer = clients[*who].command(command::STMT_PREPARE, text.as_bytes());
+                            ids[*who] = answer.packets[0].payload.get(1..5).unwrap_or_default().to_vec();
+                            return vec![answer.packets[0].payload.get(5..9).unwrap_or_default().to_vec()];
+                        }
+                        Execute(who) => {
+                            let body = [&ids[*who][..], &[0, 1, 0, 0, 0]].concat();
+                            clients[*who].command(command::STMT_EXECUTE, &body)
+                        }
+                        InitDb(who, schema) => clients[*who].command(command::INIT_DB, schema.as_bytes()),
+                        Reset(who) => clients[*who].command(command::RESET_CONNECTION, b""),
+                        Elsewhere(text) => self.elsewhere.query(text),
+                    })
+                })
+                .collect();
+            seen.push(answers);
+            for client in clients {
+                client.command(command::RESET_CONNECTION, b"");
+            }
+        }
+        let (through, direct) = (&seen[0], &seen[1]);
+        let at = (0..steps.len()).find(|at| through[*at] != direct[*at])?;
+        let text = |packets: &[Vec<u8>]| {
+            let texts: Vec<_> = packets.iter().map(|packet| String::from_utf8_lossy(packet)).collect();
+            texts.join(" | ")
+        };
+        Some(format!(
+            "{steps:?}\n  at {:?}\n  directly {:?}\n  through  {:?}",
+            steps[at],
+            text(&direct[at]),
+            text(&through[at])
+        ))
+    }
+}
+
+/// The columns and rows of an answer, or its error.
+fn shown(answer: Answer) -> Vec<Vec<u8>> {
+    if let Some(error) = answer.error() {
+        return vec![format!("error {}", error.code).into_bytes()];
+    }
+    let packets = answer.packets.into_iter().map(|packet| packet.payload);
+    // OK and EOF packets have status flags, which reports of the state may change.
+    packets.filter(|payload| !matches!(payload.first(), Some(0xfe)) && payload.len() > 1).collect()
+}
+
+fn none_differ(flavour: Flavour, differences: &[String]) {
+    assert!(differences.is_empty(), "{flavour:?}: {}\n{}", differences.len(), differences.join("\n"));
+}
+
+/// Narrows before the same server with more connections: a client keeps one for a statement that is its own.
+fn with_more_connections(stand: &Stand) -> Narrows {
+    let config = NarrowsConfig::new()
+        .server(0, stand.server.port(), "max_connections=4")
+        .variable("threads", "1")
+        .variable("connect_timeout_server_max", "3000")
+        .user("sbtest", "sbtest", "");
+    Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
+}
+
+const VALUES: &[&str] = &[
+    "'abc'",
+    "5",
+    "1.5",
+    "1e3",
+    "NULL",
+    "18446744073709551615",
+    "_latin1'x' COLLATE latin1_bin",
+    "CONCAT('a', 1)",
+];
+
+const READ: &[&str] = &[
+    "SELECT @v",
+    "SELECT CONCAT(@v, 1), COALESCE(@v, 'q'), @v = 'abc'",
+    "INSERT INTO d.s VALUES (@v)",
+    "SELECT code FROM d.k WHERE code = @v",
+    "DELETE FROM d.k WHERE code = @v",
+];
+
+const TABLES: &[&str] = &[
+    "CREATE DATABASE d",
+    "CREATE TABLE d.s (v VARCHAR(50))",
+    "CREATE TABLE d.k (code VARCHAR(10) PRIMARY KEY)",
+    "CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)",
+    "CREATE TABLE d.stop (value VARCHAR(30)) ENGINE=InnoDB",
+    "CREATE FUNCTION d.f() RETURNS VARCHAR(50) DETERMINISTIC RETURN @v",
+    "CREATE VIEW d.w AS SELECT d.f() AS v",
+];
+
+const FILL: &[&str] =
+    &["TRUNCATE d.s", "TRUNCATE d.k", "INSERT INTO d.k VALUES ('0'), ('abc'), ('5'), ('zero')"];
+
+#[test]
+fn the_types_that_a_statement_was_prepared_with_are_its_clients() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let narrows = with_more_connections(&stand);
+        let mut twins = Twins::new(&stand, &narrows);
+        let mut differences = Vec::new();
+        for text in READ {
+            for (number, value) in VALUES.iter().enumerate() {
+                let others = VALUES[(number + 1) % VALUES.len()];
+                let set = |who: usize, value: &str| run(who, &format!("SET @v = {value}"));
+                let steps = [
+                    run(0, "SET sql_mode = ''"),
+                    run(1, "SET sql_mode = ''"),
+                    set(0, value),
+                    Prepare(0, (*text).to_owned()),
+                    set(1, others),
+                    Prepare(1, (*text).to_owned()),
+                    Execute(0),
+                    Execute(1),
+                    run(0, "SELECT * FROM d.s"),
+                    run(0, "SELECT * FROM d.k"),
+                    set(0, others),
+                    Execute(0),
+                    Execute(1),
+                    run(0, "SELECT * FROM d.s"),
+                ];
+                differences.extend(twins.differs(&steps, FILL));
+            }
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+/// MySQL keeps a program that a session has run, with the types of the variables in it.
+#[test]
+fn a_program_that_another_client_has_run_reads_this_clients_variables() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let mut differences = Vec::new();
+        // An expression keeps the connection.
+        let literals = VALUES.iter().filter(|value| !value.starts_with(['C', '_']));
+        for value in literals.clone() {
+            for others in literals.clone() {
+                let mut twins = Twins::new(&stand, &stand.narrows);
+                let steps = [
+                    run(1, &format!("SET @v = {others}")),
+                    run(1, "SELECT * FROM d.w"),
+                    run(0, &format!("SET @v = {value}")),
+                    run(0, "SELECT * FROM d.w"),
+                ];
+                differences.extend(twins.differs(&steps, &[]));
+            }
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+#[test]
+fn null_is_not_an_empty_text() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let mut twins = Twins::new(&stand, &stand.narrows);
+        let (name, mut differences) = ("innodb_ft_user_stopword_table", Vec::new());
+        let expressions = ["NULL", "(SELECT NULL)", "CONCAT(NULL, 'a')", "DEFAULT", "'d/stop'"];
+        let mut sets: Vec<(&str, String)> =
+            expressions.iter().map(|value| (name, format!("SET SESSION {name} = {value}"))).collect();
+        sets.push((name, format!("SET @a = 1, {name} = NULL, sql_mode = ''")));
+        sets.push(("sql_mode", "SET sql_mode = ''".to_owned()));
+        sets.push(("sql_mode", "SET sql_mode = (SELECT '')".to_owned()));
+        sets.push(("character_set_results", "SET character_set_results = NULL".to_owned()));
+        sets.push(("character_set_results", "SET character_set_results = (SELECT NULL)".to_owned()));
+        if flavour == Flavour::MariaDb {
+            sets.push(("default_tmp_storage_engine", "SET default_tmp_storage_engine = NULL".to_owned()));
+            sets.push(("enforce_storage_engine", "SET enforce_storage_engine = (SELECT NULL)".to_owned()));
+        }
+        for (name, set) in &sets {
+            let steps = [
+                run(0, set),
+                run(1, "SELECT 1"),
+                run(0, &format!("SELECT @@{name} IS NULL, HEX(@@{name})")),
+                run(1, "SELECT 1"),
+                run(0, &format!("SET {name} = DEFAULT")),
+                run(1, "SELECT 1"),
+                run(0, "SELECT 1"),
+            ];
+            differences.extend(twins.differs(&steps, &[]));
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+/// A value that the server does not take any more: the client is told so, and can leave it.
+#[test]
+fn a_value_that_is_refused_can_be_replaced() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        for leaves in ["SET SESSION innodb_ft_user_stopword_table = DEFAULT", "reset"] {
+            let (mut client, mut other) = (stand.client(), stand.client());
+            stand.server.execute(&["CREATE TABLE IF NOT EXISTS d.stop (value VARCHAR(30)) ENGINE=InnoDB"]);
+            let set = "SET sql_mode = 'ANSI', SESSION innodb_ft_user_stopword_table = 'd/stop'";
+            assert_eq!(client.query(set).error(), None, "{flavour:?}");
+            other.query("SELECT 1");
+            stand.server.execute(&["DROP TABLE d.stop"]);
+            for _ in 0..2 {
+                assert_eq!(
+                    client.query("SELECT 1").error().map(|error| error.code),
+                    Some(1231),
+                    "{flavour:?}"
+                );
+            }
+            let left = match leaves {
+                "reset" => client.command(command::RESET_CONNECTION, b""),
+                set => client.query(set),
+            };
+            assert_eq!(left.error(), None, "{flavour:?} {leaves}");
+            other.query("SELECT 1");
+            let kept = client.query("SELECT @@sql_mode LIKE '%ANSI_QUOTES%'").cell();
+            let expected = if leaves == "reset" { "0" } else { "1" };
+            assert_eq!(kept.as_deref(), Some(expected), "{flavour:?} {leaves}");
+        }
+    }
+}
+
+#[test]
+fn a_client_whose_schema_was_dropped_goes_on() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let mut differences = Vec::new();
+        let dropped = "DROP DATABASE IF EXISTS gone";
+        let begin = [
+            dropped,
+            "DROP DATABASE IF EXISTS e",
+            "CREATE DATABASE gone",
+            "CREATE DATABASE e",
+            "CREATE TABLE e.t (a INT)",
+        ];
+        let does = [
+            run(0, "USE e"),
+            InitDb(0, "e".to_owned()),
+            run(0, "CREATE DATABASE gone"),
+            run(0, "DROP DATABASE IF EXISTS gone"),
+            run(0, "SELECT 1"),
+            run(0, "SELECT * FROM e.t"),
+            run(0, "INSERT INTO e.t VALUES (1)"),
+            run(0, "SET @a = 1, sql_mode = ''"),
+            run(0, "COMMIT"),
+            run(0, "BEGIN"),
+            run(0, "SHOW DATABASES LIKE 'e'"),
+            run(0, "USE gone"),
+            Reset(0),
+            Execute(0),
+            Prepare(0, "SELECT * FROM e.t".to_owned()),
+        ];
+        for others in ["", "USE d", "USE e"] {
+            for what in &does {
+                let mut twins = Twins::new(&stand, &stand.narrows);
+                let mut steps = vec![
+                    run(0, "USE gone"),
+                    Prepare(0, "SELECT COUNT(*) FROM e.t".to_owned()),
+                    run(1, "SELECT 1"),
+                ];
+                if !others.is_empty() {
+                    steps.push(run(1, others));
+                }
+                steps.extend([run(1, dropped), run(1, "SELECT 2"), what.clone()]);
+                // The end of the transaction that it may have begun.
+                steps.extend([run(0, "COMMIT"), run(1, "SELECT DATABASE()"), run(0, "SELECT * FROM e.t")]);
+                steps.extend([run(0, "USE e"), run(0, "SELECT DATABASE()"), run(1, "SELECT DATABASE()")]);
+                differences.extend(twins.differs(&steps, &begin));
+            }
+            // Nothing runs in the schema of another client.
+            for text in
+                ["SELECT * FROM t", "INSERT INTO t VALUES (1)", "CREATE TABLE n (a INT)", "SHOW TABLES"]
+            {
+                begin.iter().for_each(|text| stand.server.execute(&[text]));
+                let (mut client, mut other) = (stand.client(), stand.client());
+                client.query("USE gone");
+                other.query("SELECT 1");
+                other.query(if others.is_empty() { "DO 1" } else { others });
+                other.query(dropped);
+                for _ in 0..2 {
+                    let error = client.query(text).error().map(|error| error.code);
+                    assert_eq!(error, Some(1046), "{flavour:?} {others} {text}");
+                    other.query("SELECT 1");
+                }
+                // It is there again.
+                other.query("CREATE DATABASE gone");
+                other.query("SELECT 1");
+                assert_eq!(client.query("SELECT DATABASE()").cell().as_deref(), Some("gone"), "{flavour:?}");
+            }
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+/// What a session has set that could change the answers to questions of Narrows, or what they mean.
+const HOSTILE: &[&str] = &[
+    "SET sql_select_limit = 0",
+    "SET sql_select_limit = 1",
+    "SET sql_big_selects = 0, max_join_size = 1",
+    "SET character_set_results = utf16",
+    "SET character_set_results = ucs2, sql_mode = 'ANSI'",
+    "SET character_set_results = NULL",
+    "SET collation_connection = utf16_general_ci",
+    "SET sql_safe_updates = 1",
+    "SET autocommit = 0",
+    "SET sql_mode = 'PAD_CHAR_TO_FULL_LENGTH'",
+    "SET max_error_count = 0",
+    "SET max_sort_length = 4, group_concat_max_len = 4",
+    "SET max_execution_time = 1000",
+    "SET max_statement_time = 5",
+    "SET tx_read_only = 0, sql_mode = 'ORACLE'",
+    "SET sql_mode = 'EMPTY_STRING_IS_NULL'",
+    "SET time_zone = '+05:00'",
+    "SET timestamp = 1000000000.5",
+    "SET big_tables = 1, sql_warnings = 1, sql_notes = 0",
+];
+
+#[test]
+fn what_a_client_has_set_does_not_answer_for_another() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let mut differences = Vec::new();
+        for hostile in HOSTILE {
+            let narrows = with_more_connections(&stand);
+            let mut twins = Twins::new(&stand, &narrows);
+            let steps = [
+                run(1, "SET @e = '', sql_mode = ''"),
+                run(0, hostile),
+                run(0, "INSERT INTO d.t (v) VALUES (1), (2)"),
+                run(0, "COMMIT"),
+                run(1, "SELECT LAST_INSERT_ID()"),
+                run(1, "INSERT INTO d.s VALUES (LAST_INSERT_ID())"),
+                run(1, "SELECT @e IS NULL, HEX(@e), @@sql_mode"),
+                run(0, "SELECT LAST_INSERT_ID() LIMIT 1"),
+                run(0, "SELECT 'a' + 1 LIMIT 1"),
+                run(1, "SHOW WARNINGS"),
+                run(1, "SELECT @@error_count, @@warning_count"),
+                run(0, "SHOW WARNINGS"),
+                run(0, "SELECT SQL_CALC_FOUND_ROWS code FROM d.k LIMIT 1"),
+                run(1, "SELECT FOUND_ROWS()"),
+                run(0, "SELECT FOUND_ROWS() LIMIT 1"),
+                run(0, "SET sql_select_limit = DEFAULT"),
+                run(0, "SET sql_mode = (SELECT @@sql_mode)"),
+                run(1, "SELECT 1"),
+                run(0, "SELECT LAST_INSERT_ID()"),
+                run(0, "SELECT @@sql_mode, @@time_zone, @@character_set_results"),
+            ];
+            let before: Vec<&str> = FILL.iter().copied().chain(["TRUNCATE d.t"]).collect();
+            differences.extend(twins.differs(&steps, &before));
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+/// A schema whose name the characters of another client would change.
+#[test]
+fn the_name_of_a_schema_is_not_read_in_the_characters_of_another_client() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let mut twins = Twins::new(&stand, &stand.narrows);
+        let names = ["a_é", "a_Ã©", "a_ö"];
+        let begin: Vec<String> = names
+            .iter()
+            .flat_map(|name| {
+                [
+                    format!("DROP DATABASE IF EXISTS `{name}`"),
+                    format!("CREATE DATABASE `{name}`"),
+                    format!("CREATE TABLE `{name}`.t (a VARCHAR(10))"),
+                ]
+            })
+            .collect();
+        let begin: Vec<&str> = begin.iter().map(String::as_str).collect();
+        let mut differences = Vec::new();
+        for name in names {
+            for others in ["latin1", "sjis", "gbk", "big5", "koi8r", "utf8mb4"] {
+                let steps = [
+                    run(0, "SET NAMES utf8mb4"),
+                    run(0, &format!("USE `{name}`")),
+                    run(1, &format!("SET NAMES {others}")),
+                    run(1, "SELECT 1"),
+                    run(0, "INSERT INTO t VALUES ('é')"),
+                    run(1, "SELECT @@character_set_client"),
+                    run(0, "SELECT HEX(DATABASE()), @@character_set_client, @@collation_connection"),
+                    run(0, "SET NAMES latin1"),
+                    run(1, "SELECT 1"),
+                    run(0, "SELECT HEX(DATABASE()), HEX(a) FROM t"),
+                    run(1, "SELECT DATABASE()"),
+                ];
+                differences.extend(twins.differs(&steps, &begin));
+            }
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+/// Texts that mean something else under another client's settings.
+#[test]
+fn what_is_set_again_means_what_it_meant() {
+    let stand = Stand::with(ServerOptions::new(Flavour::MariaDb), TABLES, |config| config);
+    let mut differences = Vec::new();
+    for others in
+        ["SET sql_mode = 'EMPTY_STRING_IS_NULL'", "SET sql_mode = 'ORACLE'", "SET time_zone = '+05:00'"]
+    {
+        for (set, name) in [
+            ("SET @a = ''", "@a"),
+            ("SET sql_mode = ''", "@@sql_mode"),
+            ("SET system_versioning_asof = '2010-01-01 00:00:00'", "@@system_versioning_asof"),
+            (
+                "SET time_zone = '+01:00', system_versioning_asof = '2010-01-01 00:00:00'",
+                "@@system_versioning_asof",
+            ),
+        ] {
+            let narrows = with_more_connections(&stand);
+            let mut twins = Twins::new(&stand, &narrows);
+            let shown = format!("SELECT {name} IS NULL, {name}");
+            let steps = [
+                run(0, set),
+                run(1, others),
+                run(0, &shown),
+                run(1, "SELECT 1"),
+                run(0, &shown),
+                run(0, others),
+                run(1, "SET sql_mode = DEFAULT, time_zone = DEFAULT"),
+                run(0, &shown),
+            ];
+            differences.extend(twins.differs(&steps, &[]));
+        }
+    }
+    none_differ(Flavour::MariaDb, &differences);
+}
