@@ -21,7 +21,6 @@
 //! connection.
 
 mod away;
-mod compressed;
 mod exceptions;
 mod figures;
 mod leaks;
@@ -274,8 +273,6 @@ fn comparable_variables(truth: &RealServer, others: &[Variables]) -> String {
         left_out.push(format!("'{moving}'"));
     }
     left_out.extend(scenarios::changed_globally().map(|name| format!("'{name}'")));
-    // Narrows' own use of it is visible; this is documented.
-    left_out.push("'session_track_system_variables'".to_owned());
     format!("SHOW SESSION VARIABLES WHERE Variable_name NOT IN ({})", left_out.join(", "))
 }
 

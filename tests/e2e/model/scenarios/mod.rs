@@ -106,7 +106,7 @@ const FORMS: &[Form] = &[
     hard(3, "set global", globals::set_global),
     hard(2, "identity", identity::identity),
     hard(3, schemas::NAME, schemas::replaced),
-    hard(2, "roles", roles::roles),
+    hard(2, roles::NAME, roles::roles),
     hard(3, "mirrors", mirrors::mirrored),
 ];
 
@@ -145,7 +145,7 @@ const BY_NAME: &[&str] = &[
     "set global",
     "identity",
     schemas::NAME,
-    "roles",
+    roles::NAME,
     "mirrors",
     "capabilities",
     "compression",
@@ -230,7 +230,8 @@ pub fn vary(script: &mut Script, burst: &mut Burst) {
             }
         }
     }
-    if is_on("between") && script.random.percent(15) {
+    // A role outlasts a reset; see there.
+    if is_on("between") && burst.name != roles::NAME && script.random.percent(15) {
         let mut between = Burst { name: burst.name, steps: Vec::new(), ties: false };
         // A change of user would create tables in a schema of others.
         match script.random.percent(60) || burst.name == schemas::NAME {
