@@ -169,7 +169,8 @@ impl Past {
                 let tells = answer.last().is_some_and(|line| line.starts_with("OK "));
                 let tells =
                     tells && (flavour == Flavour::MySql9 || answer.iter().any(|line| line.contains(" [\"")));
-                self.untold = !tells && (self.untold || is_opaque(&text));
+                // What it sets back is reported later.
+                self.untold = !tells && (self.untold || is_opaque(&text)) || is_for_statement(&text);
                 self.tracks_transactions |= text.contains("session_track_transaction_info");
                 let has_ended_rows = answer.last().is_some_and(|line| line.starts_with("END "));
                 self.transaction_untold |= self.tracks_transactions && self.in_transaction && has_ended_rows;
@@ -325,8 +326,11 @@ pub fn explain(
 }
 
 fn found_rows(case: &Case<'_>, line: &str) -> Option<String> {
-    let asks = case.past.found_rows_undefined && case.text.starts_with("SELECT FOUND_ROWS()");
-    let value = line.strip_prefix("ROW | ").filter(|_| asks)?;
+    let asks = |text| case.past.found_rows_undefined && case.text.contains(text);
+    if asks("'counts')") || asks("FOUND_ROWS()") && case.is_prepared {
+        return line.starts_with("ROW ").then(String::new);
+    }
+    let value = line.strip_prefix("ROW | ").filter(|_| asks("SELECT FOUND_ROWS()"))?;
     let rest = value.split_once(" | ").map_or("", |(_, rest)| rest);
     Some(format!("ROW | undefined {rest}"))
 }
@@ -428,10 +432,16 @@ fn conditions(case: &Case<'_>, line: &str) -> Option<String> {
     Some(start.to_owned())
 }
 
-/// Whether a statement shows what it does.
+/// Whether it is a `SET STATEMENT .. FOR`.
+fn is_for_statement(text: &str) -> bool {
+    let text = text.trim_start_matches("/* x */ ").to_ascii_uppercase();
+    text.starts_with("SET STATEMENT ") || text.starts_with("SET  STATEMENT ")
+}
+
+/// Whether a statement does not show what it does.
 fn is_opaque(text: &str) -> bool {
     let begins = ["CALL ", "EXECUTE ", "BEGIN NOT ATOMIC", "IF "].iter().any(|word| text.starts_with(word));
-    begins || calls_routine(text) || text.contains("; ")
+    begins || calls_routine(text) || text.contains("; ") || is_for_statement(text)
 }
 
 /// Whether a statement may ask, without showing it, for something that cannot be set on its connection.
@@ -446,7 +456,8 @@ fn asks_blindly(case: &Case<'_>) -> bool {
 }
 
 fn blind(case: &Case<'_>, line: &str) -> Option<String> {
-    let shows_stored = ["SELECT @a", "SELECT @b"].iter().any(|start| case.text.starts_with(start));
+    let shows_stored =
+        case.text.starts_with("SELECT ") && ["@a", "@b", "@c"].iter().any(|name| case.text.contains(name));
     let asks = asks_conditions(case.text) || case.text.contains("ROW_COUNT()");
     let follows = case.past.asked_blindly && (shows_stored || asks);
     if !asks_blindly(case) && !follows {
@@ -454,8 +465,8 @@ fn blind(case: &Case<'_>, line: &str) -> Option<String> {
     }
     match line.split_once(' ')?.0 {
         "ROW" => Some(String::new()),
-        // NULL has a character set of its own.
-        "COLUMN" if shows_stored => Some(String::new()),
+        // NULL has a character set of its own, and a branch has names of its own.
+        "COLUMN" if shows_stored || case.text.starts_with("IF ") => Some(String::new()),
         "OK" => {
             let (_, rest) = line.split_once(" id=")?;
             let (start, rest) = rest.split_once(" warnings=")?;

@@ -169,7 +169,9 @@ pub fn run_model_beside(
     });
     let left = match is_direct {
         true => Vec::new(),
-        false => leaks::left_behind(&narrows.endpoint(), &truth, &twin, clients, &run.variables),
+        false => {
+            leaks::left_behind(&narrows.endpoint(), &truth, &twin, clients, (&run.variables, init_connect))
+        }
     };
     let mut found = run.found.lock().expect("no client panics while it reports");
     if !left.is_empty() {

@@ -130,7 +130,8 @@ fn named() -> Option<&'static Vec<String>> {
     named.as_ref()
 }
 
-/// Hard forms and switches that run only by name, because differences are known that they find.
+/// Hard forms and switches that run only by name: differences are known that the first ones find, and the last ones change what
+/// other forms get.
 const BY_NAME: &[&str] = &[
     "set statement",
     "hints",
@@ -143,12 +144,6 @@ const BY_NAME: &[&str] = &[
     "trackers",
     "one shot",
     "set global",
-    "identity",
-    schemas::NAME,
-    roles::NAME,
-    "mirrors",
-    "capabilities",
-    "compression",
     "between",
     "prepared",
     "init_connect",

@@ -150,17 +150,22 @@ impl Session {
         let diagnostics = known.diagnostics && !conditions_stay;
         self.take(backend, Kinds { insert_id: false, diagnostics, ..known }).await?;
         let found = self.found_rows().await.unwrap_or_default();
-        let mut statements = vec![counting(found)];
+        let mut statements = Vec::with_capacity(4);
         let mut raised = true;
         if family == Family::MariaDb && !conditions_stay {
+            // There may be those of our own assignments.
+            statements.push(CLEAR_CONDITIONS.to_owned());
+        }
+        statements.push(counting(found));
+        if family == Family::MariaDb && !conditions_stay {
             let rows = self.kept_elsewhere().await;
-            match &rows[..] {
-                [] => {}
-                [row] => statements.extend(self.raising(row)),
-                _ => {}
-            }
-            raised = rows.is_empty() || statements.len() > 1;
-            if rows.len() == 1 && raised {
+            let raising = match &rows[..] {
+                [row] => self.raising(row),
+                _ => None,
+            };
+            raised = rows.is_empty() || raising.is_some();
+            if let Some(raising) = raising {
+                statements.push(raising);
                 self.data.information.conditions.are_set_here();
                 backend.login.has_conditions = true;
             }
