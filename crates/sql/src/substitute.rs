@@ -343,8 +343,8 @@ fn reads_server(mut lexer: Lexer<'_>) -> bool {
             return false;
         }
         if token.kind == TokenKind::SystemVariable {
-            let names = token.text.split(|byte| matches!(byte, b'@' | b'.'));
-            if names.last().is_some_and(|name| name.eq_ignore_ascii_case(b"pseudo_thread_id")) {
+            let mut names = token.text.split(|byte| matches!(byte, b'@' | b'.'));
+            if names.next_back().is_some_and(|name| name.eq_ignore_ascii_case(b"pseudo_thread_id")) {
                 return true;
             }
         }

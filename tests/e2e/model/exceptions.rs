@@ -68,10 +68,6 @@ pub struct Past {
     doubtful: bool,
     /// The number of conditions was stored in `@a` since then.
     doubtful_in_a: bool,
-    /// `LAST_INSERT_ID()` was asked for, and nothing that replaces the conditions has run since.
-    asked_id: bool,
-    /// The same, and a routine or a prepared text has run.
-    executed_after_question: bool,
     /// `COM_INIT_DB` has failed, followed only by queries about the error.
     init_db_failed: bool,
     /// `max_error_count` is 0 or 1.
@@ -110,12 +106,6 @@ const EXCEPTIONS: &[Exception] = &[
     Exception {
         name: "conditions from before a text that cannot be parsed with certainty",
         mask: conditions_before_doubt,
-    },
-    // MariaDB keeps them over what has no table. Whether a prepared text has one, only the connection knows; conditions that
-    // Narrows has collected, to ask it for LAST_INSERT_ID(), are no longer there.
-    Exception {
-        name: "conditions from before an EXECUTE after LAST_INSERT_ID()",
-        mask: conditions_before_execute,
     },
     // MariaDB forgets the number of conditions with their rows, and with max_error_count = 0 there are none: the number is still
     // there after COM_RESET_CONNECTION.
@@ -182,7 +172,6 @@ impl Past {
                 self.doubtful |= in_doubt && flavour == Flavour::MariaDb;
                 self.doubtful_in_a &= !text.contains("@a =") && !text.contains("@`a` =");
                 self.doubtful_in_a |= self.doubtful && text.starts_with("GET DIAGNOSTICS @a = NUMBER");
-                self.note_question(&text, replaces, flavour);
                 self.note_unsettable(step, &text, (failed, replaces), flavour, answer);
                 let warned = answer.last().is_some_and(|line| !line.contains(" warnings=0") && !failed);
                 self.note_unkept(&text, (failed, warned), flavour);
@@ -257,15 +246,6 @@ impl Past {
         // An error in a routine of MariaDB comes with a note.
         self.unraisable |=
             warnings > 1 || warnings > 0 && text.contains("EXISTS") || failed && is_opaque(text);
-    }
-
-    /// Records a question that Narrows may answer by asking the connection itself, and what runs after it.
-    fn note_question(&mut self, text: &str, replaces: bool, flavour: Flavour) {
-        self.asked_id &= !replaces;
-        self.executed_after_question &= !replaces;
-        let executes = text.starts_with("EXECUTE ") || text.starts_with("CALL ");
-        self.executed_after_question |= self.asked_id && executes;
-        self.asked_id |= text.contains("LAST_INSERT_ID()") && flavour == Flavour::MariaDb;
     }
 
     /// Records conditions that are counted but that the server does not keep.
@@ -478,11 +458,6 @@ fn blind(case: &Case<'_>, line: &str) -> Option<String> {
 
 fn counts_unkept(case: &Case<'_>, line: &str) -> Option<String> {
     let asks = case.past.failed_long_ago && asks_conditions(case.text);
-    (asks && line.starts_with("ROW | ")).then(String::new)
-}
-
-fn conditions_before_execute(case: &Case<'_>, line: &str) -> Option<String> {
-    let asks = case.past.executed_after_question && asks_conditions(case.text);
     (asks && line.starts_with("ROW | ")).then(String::new)
 }
 
