@@ -18,11 +18,9 @@ enum Step {
     InitDb(usize, String),
     /// `COM_RESET_CONNECTION`.
     Reset(usize),
-    /// A third program, with a connection of its own, runs a statement.
-    Elsewhere(String),
 }
 
-use Step::{Elsewhere, Execute, InitDb, Prepare, Reset, Run};
+use Step::{Execute, InitDb, Prepare, Reset, Run};
 
 fn run(who: usize, text: &str) -> Step {
     Run(who, text.to_owned())
@@ -75,7 +73,6 @@ impl Twins {
                         }
                         InitDb(who, schema) => clients[*who].command(command::INIT_DB, schema.as_bytes()),
                         Reset(who) => clients[*who].command(command::RESET_CONNECTION, b""),
-                        Elsewhere(text) => self.elsewhere.query(text),
                     })
                 })
                 .collect();

@@ -3,9 +3,9 @@
 use crate::flags::Flags;
 use crate::found_rows::shows_by_select;
 use crate::kind::Kind;
-use crate::statement::Statement;
+use crate::statement::{Statement, classify};
 use crate::substitute::Dialect;
-use crate::token::{Escapes, Lexer, Token, TokenKind};
+use crate::token::{Escapes, Lexer, Token, TokenKind, unquote};
 
 /// What a `SHOW WARNINGS`, a `SHOW ERRORS` or a count of either requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,18 @@ pub fn earlier_conditions_on_mariadb(query: &[u8], statement: &Statement) -> Ear
         Kind::Begin | Kind::Commit | Kind::Rollback | Kind::Xa | Kind::Empty => Kept,
         Kind::Savepoint | Kind::ReleaseSavepoint | Kind::RollbackToSavepoint => Kept,
         Kind::Deallocate => Kept,
+        // Its text is read, and its tables are opened.
+        Kind::Prepare => match prepared_text(query) {
+            Some(text) => {
+                let statement = classify(&text);
+                match statement.kind {
+                    Kind::ShowWarnings | Kind::GetDiagnostics => Kept,
+                    Kind::Prepare => Unknown,
+                    _ => earlier_conditions_on_mariadb(&text, &statement),
+                }
+            }
+            None => Unknown,
+        },
         Kind::Create | Kind::Alter | Kind::Drop | Kind::Rename => {
             let object = words(query).find_map(|word| {
                 let of = |words: &[&str]| word.is_any(words);
@@ -139,6 +151,14 @@ pub fn earlier_conditions_on_mariadb(query: &[u8], statement: &Statement) -> Ear
         Kind::Other if words(query).next().is_some_and(|word| word.is_word("HELP")) => Kept,
         _ => Unknown,
     }
+}
+
+/// The text in `PREPARE .. FROM '..'`.
+fn prepared_text(query: &[u8]) -> Option<Vec<u8>> {
+    let mut lexer = Lexer::new(query, Escapes::Backslash);
+    let (_prepare, _name, from, text) = (lexer.next(), lexer.next(), lexer.next(), lexer.next());
+    let alone = text.kind == TokenKind::Text && lexer.peek().ends_statement();
+    (from.is_word("FROM") && alone).then(|| unquote(text.text))
 }
 
 /// What `CREATE`, `ALTER`, `DROP` and `RENAME` may be about: without a table.
@@ -303,6 +323,8 @@ mod tests {
             "USE shop",
             "COMMIT",
             "DEALLOCATE PREPARE p",
+            "PREPARE p FROM 'SELECT ''a'''",
+            "PREPARE p FROM 'SHOW WARNINGS'",
             "create or replace /* a */ procedure p() SELECT 1",
             "CREATE DEFINER = root@localhost FUNCTION f() RETURNS INT RETURN 1",
             "CREATE SERVER s FOREIGN DATA WRAPPER mysql OPTIONS (HOST 'a')",
@@ -349,6 +371,7 @@ mod tests {
             "ALTER TABLE t ADD n INT",
             "DROP TABLE t",
             "RENAME TABLE t TO u",
+            "PREPARE p FROM 'SELECT 1 FROM t'",
             "SHOW TABLES",
             "SHOW CREATE TABLE t",
             "SHOW CREATE/* a */VIEW v",
@@ -362,7 +385,8 @@ mod tests {
             "SELECT f()",
             "CALL p()",
             "EXECUTE p",
-            "PREPARE p FROM 'SELECT 1'",
+            "PREPARE p FROM @a",
+            "PREPARE p FROM 'SELECT f()'",
             "SET STATEMENT max_statement_time = 0 FOR INSERT INTO t VALUES (1)",
             "CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1",
             "BEGIN NOT ATOMIC SELECT 1; END",

@@ -334,13 +334,19 @@ impl Column<'_> {
     }
 }
 
-/// Whether a statement reads tables, or calls functions, that have ids of the server's connections: those in the server's own
-/// schemas. What a view or a stored function reads cannot be seen.
+/// Whether a statement reads what has ids of the server's connections: tables in the server's own schemas, some functions, and a
+/// variable. What a view or a stored function reads cannot be seen.
 fn reads_server(mut lexer: Lexer<'_>) -> bool {
     loop {
         let token = lexer.next();
         if token.ends_statement() {
             return false;
+        }
+        if token.kind == TokenKind::SystemVariable {
+            let mut names = token.text.split(|byte| matches!(byte, b'@' | b'.'));
+            if names.next_back().is_some_and(|name| name.eq_ignore_ascii_case(b"pseudo_thread_id")) {
+                return true;
+            }
         }
         let Some(name) = name_of(token) else { continue };
         let behind = lexer.peek();
@@ -462,7 +468,7 @@ const KEEPS_FOUND_ROWS: &[&str] =
     &["SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE"];
 
 /// The longest name of a column without an alias; servers truncate longer ones, each in its own way.
-const LONGEST_NAME: usize = 64;
+const LONGEST_NAME: usize = 255;
 
 #[cfg(test)]
 mod tests {
@@ -651,6 +657,7 @@ mod tests {
             "SELECT * FROM \"sys\".session WHERE conn_id = CONNECTION_ID()",
             "SELECT sys.ps_thread_id(CONNECTION_ID())",
             "SELECT PS_THREAD_ID(CONNECTION_ID()), PS_CURRENT_THREAD_ID()",
+            "SELECT @@pseudo_thread_id = CONNECTION_ID(), @@SESSION.pseudo_thread_id",
             "SELECT IS_USED_LOCK('x') FROM performance_schema.metadata_locks",
             "SELECT CONNECTION_ID() IN (SELECT thread_id FROM mysql.general_log)",
             "USE performance_schema; SELECT * FROM threads WHERE processlist_id = CONNECTION_ID()",

@@ -5,6 +5,7 @@ use narrows_testkit::{Endpoint, Flavour, Login, RawClient, RealServer, wait_unti
 
 use super::observe;
 use super::script::USERS;
+use super::side::InitConnect;
 
 /// Looks for leftovers; returns a line for each one found.
 pub fn left_behind(
@@ -12,7 +13,7 @@ pub fn left_behind(
     truth: &RealServer,
     twin: &RealServer,
     clients: usize,
-    variables: &str,
+    (variables, init_connect): (&str, Option<&InitConnect>),
 ) -> Vec<String> {
     // The server may still be cleaning up after the last client.
     wait_until("the locks of all clients are free", || locks_in_use(twin, clients) == 0);
@@ -27,7 +28,11 @@ pub fn left_behind(
     }
     let login = Login::new("ma", "ma").schema("common");
     let looks = looks(truth.flavour(), variables);
-    let expected = look(&mut RawClient::open(&Endpoint::Unix(truth.socket()), &login), &looks);
+    let mut direct = RawClient::open(&Endpoint::Unix(truth.socket()), &login);
+    if let Some(init) = init_connect {
+        direct.query(init.of_narrows);
+    }
+    let expected = look(&mut direct, &looks);
     // Each holds one of the connections, so that both are checked.
     let mut fresh: Vec<RawClient> = (0..2).map(|_| RawClient::open(narrows, &login)).collect();
     for (number, client) in fresh.iter_mut().enumerate() {

@@ -21,7 +21,6 @@
 //! connection.
 
 mod away;
-mod compressed;
 mod exceptions;
 mod figures;
 mod leaks;
@@ -170,7 +169,9 @@ pub fn run_model_beside(
     });
     let left = match is_direct {
         true => Vec::new(),
-        false => leaks::left_behind(&narrows.endpoint(), &truth, &twin, clients, &run.variables),
+        false => {
+            leaks::left_behind(&narrows.endpoint(), &truth, &twin, clients, (&run.variables, init_connect))
+        }
     };
     let mut found = run.found.lock().expect("no client panics while it reports");
     if !left.is_empty() {
@@ -274,8 +275,6 @@ fn comparable_variables(truth: &RealServer, others: &[Variables]) -> String {
         left_out.push(format!("'{moving}'"));
     }
     left_out.extend(scenarios::changed_globally().map(|name| format!("'{name}'")));
-    // Narrows' own use of it is visible; this is documented.
-    left_out.push("'session_track_system_variables'".to_owned());
     format!("SHOW SESSION VARIABLES WHERE Variable_name NOT IN ({})", left_out.join(", "))
 }
 

@@ -5,6 +5,9 @@ use narrows_testkit::{Answer, Column, ErrorPacket, OkPacket, Packet, capability,
 /// The server used no good index, or none, or the statement was slow: this is about its plans, not about the session.
 const ABOUT_PLANS: u16 = 16 | 32 | 2048;
 
+/// An EOF packet has the flag, and cannot say what has changed.
+const SESSION_STATE_CHANGED: u16 = 1 << 14;
+
 /// The lines of an answer to `COM_QUERY`.
 pub fn results(answer: &Answer, capabilities: u32) -> Vec<String> {
     lines_of(answer, capabilities, row)
@@ -118,7 +121,6 @@ fn single(packet: &Packet) -> String {
 
 /// The text of an OK packet and what it says about the session, sorted: servers report in the order of their hash table.
 fn information(ok: &OkPacket) -> String {
-    const SESSION_STATE_CHANGED: u16 = 1 << 14;
     if ok.status & SESSION_STATE_CHANGED == 0 {
         // With or without its length in front, depending on the client's CLIENT_SESSION_TRACK.
         let text = match ok.rest.split_first() {
@@ -159,7 +161,7 @@ fn row_end(packet: &Packet, deprecate_eof: bool) -> String {
     }
     let mut bytes = reader::Bytes::new(&packet.payload[1..]);
     let (warnings, status) = (bytes.u16().unwrap_or_default(), bytes.u16().unwrap_or_default());
-    format!("END status={} warnings={warnings}", status & !ABOUT_PLANS)
+    format!("END status={} warnings={warnings}", status & !ABOUT_PLANS & !SESSION_STATE_CHANGED)
 }
 
 fn row(packet: &Packet, columns: usize) -> String {

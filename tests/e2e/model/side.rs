@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use narrows_testkit::{Endpoint, ErrorPacket, Login, RawClient, RealServer, capability, command, wait_until};
 
-use super::{compressed, observe};
+use super::observe;
 
 /// How a client logs in.
 #[derive(Debug, Clone)]
@@ -171,9 +171,7 @@ impl<'s> Side<'s> {
     }
 
     fn open(&self) -> Result<RawClient, ErrorPacket> {
-        let is_compressed = self.login.capabilities & capability::COMPRESS != 0;
-        let endpoint = if is_compressed { &compressed::endpoint(&self.endpoint) } else { &self.endpoint };
-        let mut client = RawClient::connect(endpoint);
+        let mut client = RawClient::connect(&self.endpoint);
         client.set_patience(Duration::from_secs(150));
         client.login(&login_of(&self.login, self.login.user))?;
         Ok(client)

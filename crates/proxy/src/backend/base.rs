@@ -317,9 +317,11 @@ const CASCADES_ABOVE_ENGINES: (u16, u16) = (9, 6);
 /// and after `COM_CHANGE_USER`).
 const LOSES_CASCADES: &str = "SELECT @@GLOBAL.log_bin AND NOT @@GLOBAL.innodb_native_foreign_keys LIMIT 1";
 
-/// Whether the account is one for which servers do not run `init_connect`.
+/// Whether the account is one for which servers do not run `init_connect`. One that can read the schema `mysql` sees the
+/// privileges of all accounts here, so those of others are left out.
 const SPARED: &str = "SELECT 1 FROM information_schema.USER_PRIVILEGES \
-WHERE PRIVILEGE_TYPE IN ('SUPER', 'CONNECTION_ADMIN', 'CONNECTION ADMIN') LIMIT 1";
+WHERE PRIVILEGE_TYPE IN ('SUPER', 'CONNECTION_ADMIN', 'CONNECTION ADMIN') \
+AND REPLACE(GRANTEE, '''', '') = REPLACE(CURRENT_USER(), '''', '') LIMIT 1";
 
 /// Variables whose value in a new session differs from the global one by itself, or that cannot be set back.
 const NOT_CARRIED: [&str; 14] = [

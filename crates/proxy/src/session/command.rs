@@ -159,6 +159,7 @@ impl Session {
             _ => return self.unknown_command(request).await,
         };
         Arc::make_mut(&mut self.data.state).multi_statements = on;
+        self.data.information.note_option();
         let mut out = Vec::with_capacity(16);
         if self.client.capabilities.contains(Capabilities::DEPRECATE_EOF) {
             let ok = narrows_wire::packet::Ok {

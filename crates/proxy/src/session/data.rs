@@ -1,5 +1,7 @@
 //! The data of a session: what its client has set, what servers have reported about it, and what is open.
 
+use std::cell::Cell;
+
 use narrows_wire::Status;
 
 use super::causal::Written;
@@ -23,6 +25,9 @@ pub(super) struct SessionData {
     pub(super) status: Status,
     /// Whether a server has sent `status` since the session began.
     pub(super) status_is_told: bool,
+    /// The client's transaction was begun by a statement of its own, as the server has reported. Without such reports it is
+    /// not known.
+    pub(super) has_begun: Cell<bool>,
     /// Warnings of the last statement, as MySQL repeats them in the answer to `COM_PING`; MariaDB does not.
     pub(super) warnings: u16,
     /// What the information functions return about earlier statements.

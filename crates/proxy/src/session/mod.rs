@@ -181,6 +181,7 @@ impl Session {
             information,
             written,
             statements: ClientStatements::default(),
+            has_begun: Cell::default(),
             next_flag_in: 0,
             dry_run_flag_in: None,
         };

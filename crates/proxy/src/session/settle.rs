@@ -21,7 +21,7 @@ use super::{End, Pinned, Session};
 use crate::backend::{Backend, BackendError, Base, Coverage, InsertIdBefore};
 use crate::pool::{Exit, Lease};
 use crate::rt::Instant;
-use crate::state::{HELD_FOR_CLIENTS, SessionState};
+use crate::state::{HELD_FOR_CLIENTS, SCHEMA_COLLATION, SessionState};
 
 impl Session {
     /// After the answer: applies the effects of the statement, and keeps the connection or gives it back.
@@ -58,7 +58,7 @@ impl Session {
         conditions.note(job.command, &job.statement, text, family, outcome, on_connection);
         self.data.information.note_found_rows((job.command, &job.statement, text), family, outcome);
         let coverage = backend.login.coverage();
-        let untold = match job.command {
+        let mut untold = match job.command {
             Command::StmtPrepare => Untold::default(),
             _ if coverage == Coverage::All && job.statement.is_plain() && outcome.variables.is_empty() => {
                 Untold::default()
@@ -71,6 +71,13 @@ impl Session {
                 coverage,
             ),
         };
+        // The collation of the session's schema may have been set, or be left from before a reset: this sets it, too.
+        if job.statement.kind == Kind::Alter
+            && outcome.error.is_none()
+            && self.data.state.literal(SCHEMA_COLLATION).is_some()
+        {
+            untold.variables.push(SCHEMA_COLLATION.to_owned());
+        }
         let keeps_no_errors = outcome.error.is_some() && self.data.state.keeps_no_errors();
         let asks = untold.is_any() || keeps_no_errors;
         let is_disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
@@ -99,10 +106,11 @@ impl Session {
         let limit = self.snapshot().variables.connect_timeout_server;
         let mut counted = None;
         let ask = async {
-            self.take_what_is_here(&mut backend).await?;
+            // What is collected is cleared, the count as well.
             if keeps_no_errors {
                 counted = backend.error_count(limit).await?;
             }
+            self.take_what_is_here(&mut backend).await?;
             if untold.schema {
                 outcome.schema = Some(backend.schema(limit).await?);
             }

@@ -148,7 +148,7 @@ fn question(script: &mut Script, burst: &mut Burst) {
              SELECT n; END",
         ),
         14 if is_mariadb => burst.query("IF @@warning_count THEN SELECT 'some'; ELSE SELECT 'none'; END IF"),
-        15 => burst.query(format!("INSERT INTO {own}.g (what) VALUES ('number')")),
+        15 => burst.query(format!("DELETE FROM {own}.k WHERE id = {own}.f('number')")),
         _ => {
             if script.capabilities & capability::MULTI_STATEMENTS == 0 {
                 burst.steps.push(Step::MultiStatements(true));

@@ -78,13 +78,16 @@ pub(super) fn set_global(script: &mut Script, burst: &mut Burst) {
         return burst.query("SELECT 'has no variable'");
     };
     let look = format!("SELECT @@{name}, @@global.{name}");
+    // A session without a value of its own gets the new one at once, as `docs/compatibility.md` says.
+    let look_at_global = format!("SELECT @@global.{name}");
     let renew = |script: &mut Script, burst: &mut Burst| match script.random.below(4) {
         0 => burst.steps.push(Step::ResetConnection),
         1 => sessions::change_user(script, burst),
         2 => sessions::reconnect(script, burst),
         _ => burst.query(format!("SET {name} = DEFAULT")),
     };
-    if script.random.percent(30) {
+    let has_own = script.random.percent(50);
+    if has_own {
         // It stays as it is whatever the global one becomes.
         burst.query(format!("SET {name} = {}", values[1]));
     }
@@ -93,7 +96,7 @@ pub(super) fn set_global(script: &mut Script, burst: &mut Burst) {
         1 => format!("SET @a = 1, GLOBAL {name} = {}", values[0]),
         _ => format!("SET GLOBAL {name} = {}", values[0]),
     });
-    burst.query(look.clone());
+    burst.query(if has_own { &look } else { &look_at_global }.clone());
     burst.query("SELECT COUNT(*) FROM common.t");
     renew(script, burst);
     burst.query(look.clone());
@@ -102,7 +105,7 @@ pub(super) fn set_global(script: &mut Script, burst: &mut Burst) {
     burst.query(format!("SET SESSION {name} = DEFAULT"));
     burst.query(look.clone());
     burst.query(format!("SET GLOBAL {name} = DEFAULT"));
-    burst.query(look.clone());
+    burst.query(look_at_global);
     renew(script, burst);
     burst.query(look);
 }

@@ -106,7 +106,7 @@ const FORMS: &[Form] = &[
     hard(3, "set global", globals::set_global),
     hard(2, "identity", identity::identity),
     hard(3, schemas::NAME, schemas::replaced),
-    hard(2, "roles", roles::roles),
+    hard(2, roles::NAME, roles::roles),
     hard(3, "mirrors", mirrors::mirrored),
 ];
 
@@ -130,7 +130,8 @@ fn named() -> Option<&'static Vec<String>> {
     named.as_ref()
 }
 
-/// Hard forms and switches that run only by name, because differences are known that they find.
+/// Hard forms and switches that run only by name: differences are known that the first ones find, and the last ones change what
+/// other forms get.
 const BY_NAME: &[&str] = &[
     "set statement",
     "hints",
@@ -143,12 +144,6 @@ const BY_NAME: &[&str] = &[
     "trackers",
     "one shot",
     "set global",
-    "identity",
-    schemas::NAME,
-    "roles",
-    "mirrors",
-    "capabilities",
-    "compression",
     "between",
     "prepared",
     "init_connect",
@@ -230,7 +225,8 @@ pub fn vary(script: &mut Script, burst: &mut Burst) {
             }
         }
     }
-    if is_on("between") && script.random.percent(15) {
+    // A role outlasts a reset; see there.
+    if is_on("between") && burst.name != roles::NAME && script.random.percent(15) {
         let mut between = Burst { name: burst.name, steps: Vec::new(), ties: false };
         // A change of user would create tables in a schema of others.
         match script.random.percent(60) || burst.name == schemas::NAME {

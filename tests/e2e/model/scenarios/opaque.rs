@@ -110,8 +110,9 @@ pub(super) fn preparation(client: usize, flavour: Flavour) -> Vec<String> {
             "CREATE PROCEDURE {own}.p(what VARCHAR(30)) MODIFIES SQL DATA BEGIN {declared} {of_procedure} END"
         ),
         format!(
-            "CREATE PROCEDURE {own}.o(INOUT first INT, OUT second VARCHAR(20)) \
-             BEGIN SET first = first + 1; SET second = 'out'; END"
+            // Texts: MariaDB's error about a number that is too large has the row number of an earlier statement.
+            "CREATE PROCEDURE {own}.o(INOUT first VARCHAR(200), OUT second VARCHAR(20)) \
+             BEGIN SET first = CONCAT(first, '1'); SET second = 'out'; END"
         ),
         format!(
             "CREATE PROCEDURE {own}.handled() BEGIN DECLARE CONTINUE HANDLER FOR SQLEXCEPTION \
@@ -211,9 +212,15 @@ pub(super) fn ids(script: &mut Script, burst: &mut Burst) {
     burst.ties = true;
 }
 
+/// What a trigger or a view does without any report and without a text that shows it: Narrows cannot know of it, as
+/// `docs/compatibility.md` says.
+const UNTOLD: &[&str] =
+    &["lock", "unlock", "insert_id", "id", "identity", "give_id", "child", "counts", "conditions", "number"];
+
 /// One of the ways in which a statement hides what it does.
 fn carry(script: &mut Script, burst: &mut Burst, act: &Act) {
     let (own, name) = (script.own.clone(), act.name);
+    let is_untold = UNTOLD.contains(&name);
     let is_mariadb = script.flavour == MariaDb;
     let is_plain = !act.body.contains("m =") && !act.body.contains("; ");
     let statement = match script.random.below(if act.in_functions { 19 } else { 9 }) {
@@ -238,12 +245,12 @@ fn carry(script: &mut Script, burst: &mut Burst, act: &Act) {
         9 | 10 => format!("SELECT {own}.f('{name}')"),
         11 => format!("DO {own}.f('{name}')"),
         12 => format!("SET @b = {own}.f('{name}')"),
-        13 => format!("INSERT INTO {own}.g (what) VALUES ('{name}')"),
-        14 => format!("SELECT r FROM {own}.w WHERE name = '{name}'"),
+        13 if !is_untold => format!("INSERT INTO {own}.g (what) VALUES ('{name}')"),
+        14 if !is_untold => format!("SELECT r FROM {own}.w WHERE name = '{name}'"),
         15 => format!("SELECT id FROM common.t WHERE id = 10 AND {own}.f('{name}') IS NOT NULL"),
         16 => format!("DELETE FROM {own}.k WHERE id = {own}.f('{name}')"),
         17 => return burst.steps.push(Step::Prepared(format!("SELECT {own}.f('{name}')").into_bytes())),
-        18 => {
+        18 if !is_untold => {
             burst.query(format!("PREPARE carrier FROM 'SELECT r FROM {own}.w WHERE name = ''{name}'''"));
             "EXECUTE carrier".to_owned()
         }

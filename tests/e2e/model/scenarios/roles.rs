@@ -17,8 +17,13 @@ pub(super) fn shared_preparation() -> Vec<String> {
     statements
 }
 
+pub(super) const NAME: &str = "roles";
+
 pub(super) fn roles(script: &mut Script, burst: &mut Burst) {
-    burst.query("SELECT CURRENT_ROLE()");
+    if script.random.percent(50) {
+        sessions::reconnect(script, burst);
+        burst.query("SELECT CURRENT_ROLE()");
+    }
     burst.query(*script.random.pick(&[
         "SET ROLE reader",
         "SET ROLE writer",
@@ -26,14 +31,23 @@ pub(super) fn roles(script: &mut Script, burst: &mut Burst) {
         "set role 'reader'",
         "SET ROLE nosuch",
     ]));
-    burst.query("SELECT CURRENT_ROLE()");
+    if script.random.percent(50) {
+        // Otherwise a role may still be active that a reset has left.
+        burst.query("SET ROLE writer");
+        burst.query("SELECT CURRENT_ROLE()");
+    }
     burst.query("SELECT COUNT(*) FROM common.t");
     match script.random.below(4) {
         0 => burst.steps.push(Step::ResetConnection),
         1 => sessions::change_user(script, burst),
-        2 => burst.query("SET ROLE NONE"),
-        _ => sessions::reconnect(script, burst),
+        2 => {}
+        _ => {
+            sessions::reconnect(script, burst);
+            burst.query("SELECT CURRENT_ROLE()");
+        }
     }
+    // Servers leave the role that was active over COM_RESET_CONNECTION, MariaDB over COM_CHANGE_USER, too.
+    burst.query("SET ROLE NONE");
     burst.query("SELECT CURRENT_ROLE()");
     burst.ties = true;
 }

@@ -1,6 +1,6 @@
 //! What a client sets `session_track_*` to is what it gets, whatever Narrows needs.
 
-use narrows_testkit::Flavour::MySql9;
+use narrows_testkit::Flavour::{MariaDb, MySql9};
 use narrows_testkit::capability;
 
 use super::super::script::{Burst, Script};
@@ -22,7 +22,8 @@ pub(super) fn trackers(script: &mut Script, burst: &mut Burst) {
         10 => "session_track_system_variables = 'autocommit,time_zone'",
         11 => "session_track_system_variables = DEFAULT",
         12 => "session_track_system_variables = CONCAT(@@session_track_system_variables, ',sql_mode')",
-        13 => "session_track_system_variables = NULL",
+        // MySQL then continues with those of before.
+        13 if script.flavour == MariaDb => "session_track_system_variables = NULL",
         14 => "session_track_system_variables = 'nosuchvariable'",
         15 if script.flavour == MySql9 => "session_track_gtids = OWN_GTID",
         16 => {

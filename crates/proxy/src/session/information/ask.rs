@@ -8,7 +8,9 @@ use super::super::job::Job;
 use super::super::{End, Session};
 use super::conditions::{Condition, condition, is_error};
 use super::{FoundRows, Information, Last, Left, Place};
-use crate::backend::{Backend, BackendError, Collected, InsertIdBefore, Kinds, ResultSet, dialect};
+use crate::backend::{
+    Backend, BackendError, CLEAR_CONDITIONS, Collected, InsertIdBefore, Kinds, ResultSet, dialect,
+};
 use crate::reply;
 use crate::snapshot::HostgroupId;
 use crate::state::quoted;
@@ -144,21 +146,29 @@ impl Session {
         if ran_here && (information.found_rows_are_here || keeps_row_count) {
             return Ok(());
         }
-        self.take_what_is_here(backend).await?;
         let family = backend.login.family;
-        let found = self.found_rows(family).await.unwrap_or_default();
-        let mut statements = vec![counting(found)];
+        // MariaDB keeps conditions over what is sent here; MySQL begins such a statement without any.
+        let conditions_stay = family == Family::MariaDb && information.conditions.are_here();
+        let known = information.known_here();
+        let diagnostics = known.diagnostics && !conditions_stay;
+        self.take(backend, Kinds { insert_id: false, diagnostics, ..known }).await?;
+        let found = self.found_rows().await.unwrap_or_default();
+        let mut statements = Vec::with_capacity(4);
         let mut raised = true;
-        // MySQL begins such a statement without conditions.
-        if family == Family::MariaDb {
+        if family == Family::MariaDb && !conditions_stay {
+            // There may be those of our own assignments.
+            statements.push(CLEAR_CONDITIONS.to_owned());
+        }
+        statements.push(counting(found));
+        if family == Family::MariaDb && !conditions_stay {
             let rows = self.kept_elsewhere().await;
-            match &rows[..] {
-                [] => {}
-                [row] => statements.extend(self.raising(row)),
-                _ => {}
-            }
-            raised = rows.is_empty() || statements.len() > 1;
-            if rows.len() == 1 && raised {
+            let raising = match &rows[..] {
+                [row] => self.raising(row),
+                _ => None,
+            };
+            raised = rows.is_empty() || raising.is_some();
+            if let Some(raising) = raising {
+                statements.push(raising);
                 self.data.information.conditions.are_set_here();
                 backend.login.has_conditions = true;
             }
@@ -181,15 +191,25 @@ impl Session {
         Ok(())
     }
 
-    /// Raises the client's own conditions again on a connection that does not have them. Only one can be raised.
+    /// Raises the client's own conditions again on a connection that does not have them, but may have those of our own
+    /// assignments. Only one can be raised.
     async fn raise_again(&mut self, backend: &mut Backend) -> Result<(), BackendError> {
+        if self.data.information.conditions.are_here() {
+            return Ok(());
+        }
         let rows = self.kept_elsewhere().await;
-        let [row] = &rows[..] else { return Ok(()) };
-        let Some(statement) = self.raising(row) else { return Ok(()) };
+        let raising = match &rows[..] {
+            [row] => self.raising(row),
+            _ => None,
+        };
+        let is_raised = raising.is_some();
+        let statement = raising.unwrap_or_else(|| CLEAR_CONDITIONS.to_owned());
         let limit = self.snapshot().variables.connect_timeout_server;
         backend.prepare_values(&[statement], limit).await?;
-        backend.login.has_conditions = true;
-        self.data.information.conditions.are_set_here();
+        if is_raised {
+            backend.login.has_conditions = true;
+            self.data.information.conditions.are_set_here();
+        }
         self.data.information.is_disturbed();
         Ok(())
     }
@@ -259,7 +279,7 @@ impl Session {
             variable("@@warning_count", warnings),
             variable("@@error_count", errors),
         ];
-        if let Some(rows) = self.found_rows(backend.login.family).await {
+        if let Some(rows) = self.found_rows().await {
             known.push(function("FOUND_ROWS", rows.try_into().unwrap_or(i64::MAX), Shape::FoundRows));
         }
         known.extend(connection_id);
@@ -275,10 +295,10 @@ impl Session {
     }
 
     /// `FOUND_ROWS()` for a connection that does not have it; `None` if it does.
-    async fn found_rows(&self, family: Family) -> Option<u64> {
+    async fn found_rows(&self) -> Option<u64> {
         match &self.data.information.found_rows {
             FoundRows::Here => None,
-            FoundRows::Unknown => Some(FoundRows::of_new_session(family)),
+            FoundRows::Unknown => Some(0),
             FoundRows::Known { rows, .. } => Some(*rows),
             FoundRows::Left(left) => {
                 Some(self.fetched(left).await.and_then(|collected| collected.found_rows).unwrap_or(0))
@@ -380,7 +400,13 @@ impl Session {
         backend: &mut Backend,
         text: &[u8],
     ) -> Result<Option<Vec<u8>>, BackendError> {
-        let Some(asked) = narrows_sql::diagnostics(text) else { return Ok(None) };
+        let Some(asked) = narrows_sql::diagnostics(text) else {
+            self.raise_again(backend).await?;
+            return Ok(None);
+        };
+        if asked.condition.is_some() && self.data.information.conditions.are_here() {
+            return Ok(None);
+        }
         self.take_what_is_here(backend).await?;
         let left = self.elsewhere(backend).await?.unwrap_or_default();
         let conditions: Option<Vec<Condition>> = left.rows.iter().map(|row| condition(row)).collect();
@@ -415,16 +441,12 @@ fn may_ask_row_count(statement: &Statement, text: &[u8]) -> bool {
         || !statement.is_certain(text)
 }
 
-/// A query that leaves this value of `FOUND_ROWS()`, up to a limit.
+/// A query that leaves this value of `FOUND_ROWS()`, up to a limit. It has no table, because that would clear the conditions on
+/// MariaDB.
 fn counting(rows: u64) -> String {
-    const DIGIT: &str = "(SELECT 0 UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4 \
-                         UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL SELECT 9)";
     let rows = rows.min(MOST_COUNTED);
-    let of_one = format!("SELECT 1 FROM {DIGIT} AS a");
-    match rows {
-        0..=10 => format!("{of_one} LIMIT {rows}"),
-        _ => format!("{of_one}, {DIGIT} AS b, {DIGIT} AS c LIMIT {rows}"),
-    }
+    // The limit of the statement is in force, not that of the session.
+    format!("SELECT 1{} LIMIT {rows}", " UNION ALL SELECT 1".repeat(rows.saturating_sub(1) as usize))
 }
 
 /// The largest value of `FOUND_ROWS()` that is set on a connection: as many rows are read for it.

@@ -206,6 +206,10 @@ fn left_by(
     let mut left = After::Earlier;
     let mut before = outcome.warnings_before.iter();
     for (one, statement) in narrows_sql::parts(text, Escapes::Backslash) {
+        // It may have answered with several results, so that it is not known which of them ended which statement.
+        if !statement.is_certain(one) {
+            return After::Unknown;
+        }
         let warnings = before.next();
         let told = warnings.map_or((outcome.warnings, outcome.error), |warnings| (*warnings, None));
         left = match left_by_one(command, &statement, one, family, told) {

@@ -1,13 +1,11 @@
 //! `FOUND_ROWS()`.
 
-use narrows_wire::charset::Family;
-
 use super::Left;
 
 /// The value of `FOUND_ROWS()`, and where it is.
 #[derive(Debug, Default)]
 pub(in super::super) enum FoundRows {
-    /// No rows were counted yet: the value of a new session.
+    /// No rows were counted yet: 0.
     #[default]
     Unknown,
     /// The protocol reported it. `by_last`: the last statement set it, so that the connection that ran it has the same value.
@@ -19,14 +17,6 @@ pub(in super::super) enum FoundRows {
 }
 
 impl FoundRows {
-    /// `FOUND_ROWS()` of a session that has counted no rows.
-    pub(super) fn of_new_session(family: Family) -> u64 {
-        match family {
-            Family::MySql => 0,
-            Family::MariaDb => 1,
-        }
-    }
-
     /// A statement ran. `found`: what its answer reported; `only_here`: it has set the value, and its answer does not report
     /// it.
     pub(super) fn after_statement(&mut self, found: Option<u64>, only_here: bool) {

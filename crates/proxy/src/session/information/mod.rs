@@ -217,7 +217,16 @@ impl Information {
             self.insert_id.may_be_here();
         }
         self.row_count = match (outcome.error, outcome.affected_rows) {
-            (None, _) if statement.kind == Kind::GetDiagnostics => self.row_count,
+            // Unless the condition does not exist.
+            (None, _)
+                if statement.kind == Kind::GetDiagnostics && !statement.flags.intersects(Flags::MULTI) =>
+            {
+                if outcome.warnings > 0 {
+                    -1
+                } else {
+                    self.row_count
+                }
+            }
             (None, Some(rows)) => i64::try_from(rows).unwrap_or(i64::MAX),
             _ => -1,
         };
@@ -297,6 +306,12 @@ impl Information {
     /// A statement was answered with an error of Narrows' own.
     pub(super) fn note_own_error(&mut self, errno: Errno, text: &str, kept: bool) {
         self.conditions.note_own_error(errno, text, kept);
+        self.row_count = -1;
+        self.last = Last::Nobody;
+    }
+
+    /// `COM_SET_OPTION` was answered without a server. There it is a statement that changes no rows.
+    pub(super) fn note_option(&mut self) {
         self.row_count = -1;
         self.last = Last::Nobody;
     }

@@ -169,6 +169,26 @@ fn an_error_of_our_own_has_no_connection() {
 }
 
 #[test]
+fn several_statements_are_not_what_the_first_of_them_is() {
+    let diagnostics = "GET DIAGNOSTICS @a = NUMBER";
+    let asked = || Outcome { warnings: 1, ..ok(0) };
+    let row_count = |text, outcome| after(&[("DELETE FROM t", ok(2)), (text, outcome)]).row_count;
+    assert_eq!(row_count(diagnostics, ok(0)), 2);
+    assert_eq!(row_count(diagnostics, asked()), -1, "there is no such condition");
+    assert_eq!(row_count("GET DIAGNOSTICS @a = NUMBER; SELECT 1", rows(1)), -1);
+    // A routine may answer with several results.
+    let outcome = Outcome { warnings_before: vec![0, 0, 0], ..ok(0) };
+    assert!(after(&[("SELECT 1; CALL p(); SELECT 2", outcome)]).conditions.are_here());
+}
+
+#[test]
+fn an_option_is_a_statement_without_rows() {
+    let mut information = after(&[("DELETE FROM t", ok(2))]);
+    information.note_option();
+    assert_eq!((information.row_count, information.last), (-1, Last::Nobody));
+}
+
+#[test]
 fn a_lost_connection_takes_what_only_it_knew() {
     let calculated = ("SELECT SQL_CALC_FOUND_ROWS n FROM t LIMIT 1", Outcome { warnings: 1, ..rows(1) });
     let mut information = after(&[("INSERT INTO t VALUES ()", inserted(7)), calculated]);

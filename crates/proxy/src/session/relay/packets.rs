@@ -294,6 +294,11 @@ impl Relay<'_> {
                 }
                 Change::Schema(schema) => self.outcome.schema = Some(schema.to_vec()),
                 Change::State => self.outcome.state_changed = true,
+                Change::TransactionState(text) => {
+                    let data = &self.session.data;
+                    let goes_on = data.has_begun.get() && data.status.contains(Status::IN_TRANS);
+                    data.has_begun.set(text.starts_with(BEGUN) || goes_on);
+                }
                 Change::TransactionCharacteristics(text) => {
                     self.outcome.characteristics = Some(text.to_vec())
                 }
@@ -359,9 +364,10 @@ impl Relay<'_> {
             TransactionReports::Off => true,
             _ if login.family == Family::MariaDb => false,
             _ if before.contains(Status::IN_TRANS) => {
-                text == NO_TRANSACTION && before.contains(Status::AUTOCOMMIT)
+                let data = &self.session.data;
+                text == NO_TRANSACTION && (before.contains(Status::AUTOCOMMIT) || data.has_begun.get())
             }
-            _ => text == BEGUN,
+            _ => text.starts_with(BEGUN),
         }
     }
 
@@ -440,8 +446,8 @@ impl Relay<'_> {
     }
 }
 
-/// The report of a transaction that a statement has begun, and that has done nothing yet.
-const BEGUN: &[u8] = b"T_______";
+/// How the report of a transaction begins that a statement has begun.
+const BEGUN: &[u8] = b"T";
 
 /// The report that there is no transaction.
 const NO_TRANSACTION: &[u8] = b"________";
