@@ -259,7 +259,7 @@ fn what_a_program_sets_that_no_text_names_is_its_clients() {
         // What is read.
         let (mut one, mut other, mut none) = (stand.client(), stand.client(), stand.client());
         for client in [&mut one, &mut other, &mut none] {
-            // MySQL reports a program of another schema like one that has changed the session, which keeps the connection.
+            // After a program of another schema the connection is reset.
             client.query("USE d");
         }
         one.query("SET @who = 'one'");
@@ -291,6 +291,9 @@ fn what_a_program_sets_that_no_text_names_is_its_clients() {
             for way in [Way::Text, Way::Prepared, Way::First] {
                 let mut one = stand.client();
                 let mut own = stand.direct();
+                for client in [&mut one, &mut own] {
+                    client.query("USE d");
+                }
                 way.run(&mut one, statement);
                 way.run(&mut own, statement);
                 let (expected, found) = (seen(&own.query(probe)), seen(&one.query(probe)));

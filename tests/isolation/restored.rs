@@ -244,7 +244,7 @@ fn null_is_not_an_empty_text() {
     }
 }
 
-/// A value that the server does not take any more: the client is told so, and can leave it.
+/// A value that the server does not take any more: the client receives the error, and can leave it.
 #[test]
 fn a_value_that_is_refused_can_be_replaced() {
     for flavour in Flavour::both() {

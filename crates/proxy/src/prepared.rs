@@ -286,8 +286,12 @@ mod tests {
         let first = prepared(&registry, &state, "SELECT 1");
         let mut other = in_schema("shop");
         other.set_text("autocommit", b"0");
+        assert!(Arc::ptr_eq(&first, &prepared(&registry, &Arc::new(other.clone()), "SELECT 1")));
         other.set_user_variable("a", "1");
-        assert!(Arc::ptr_eq(&first, &prepared(&registry, &Arc::new(other), "SELECT 1")));
+        let typed = prepared(&registry, &Arc::new(other.clone()), "SELECT 1");
+        assert!(!Arc::ptr_eq(&first, &typed));
+        other.set_user_variable("a", "2");
+        assert!(Arc::ptr_eq(&typed, &prepared(&registry, &Arc::new(other), "SELECT 1")));
         assert!(!Arc::ptr_eq(&first, &prepared(&registry, &state, "SELECT 2")));
     }
 

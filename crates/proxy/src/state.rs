@@ -317,6 +317,10 @@ impl SessionState {
     pub fn hash_for_prepare(&self, hasher: &mut impl Hasher) {
         self.schema.hash(hasher);
         self.variables_for_prepare().for_each(|variable| variable.assignment.hash(hasher));
+        // MySQL keeps the types that user variables have at that moment, whatever they have later.
+        for (name, literal) in &self.user_variables {
+            (name, Type::of(literal)).hash(hasher);
+        }
     }
 
     /// Hashes what may change an answer; user variables where the statement may read them.
@@ -355,7 +359,7 @@ impl SessionState {
 pub type SharedState = Arc<SessionState>;
 
 /// The type that a user variable has of its literal.
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq, Eq, Hash)]
 enum Type {
     Integer {
         is_long: bool,

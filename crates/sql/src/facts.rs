@@ -8,8 +8,8 @@ use crate::statement::Statement;
 use crate::words::says;
 
 impl Statement {
-    /// Whether it does nothing but read or write rows, in words that need no closer look: what most statements are. Whoever asks
-    /// this first is spared all other questions about them.
+    /// Whether it does nothing but read or write rows, in words that need no closer look: what most statements are. A caller
+    /// that asks this first is spared all other questions about them.
     #[inline]
     #[must_use]
     pub fn is_plain(&self) -> bool {

@@ -76,7 +76,7 @@ impl Function {
 
 const UNKNOWN: Function = Function::always(Flags::FUNCTION_CALL_UNKNOWN);
 
-/// Tokens that are looked at behind a parenthesis: calls may be nested, and each looks.
+/// Tokens that are looked at after a parenthesis: calls may be nested, and each looks.
 const MOST_TOKENS: usize = 32;
 
 /// The tokens up to the closing parenthesis, each with how many others are open there.

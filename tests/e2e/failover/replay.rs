@@ -472,7 +472,7 @@ fn a_kill_while_the_transaction_is_run_again_ends_the_statement() {
 #[test]
 fn an_insert_id_of_before_the_transaction_is_not_taken_for_another_one() {
     let ask = "INSERT INTO u VALUES (LAST_INSERT_ID())";
-    let next = healthy_but("SELECT LAST_INSERT_ID()", &[Move::rows("id", &["0"])]);
+    let next = healthy_but("SELECT LAST_INSERT_ID() LIMIT 1", &[Move::rows("id", &["0"])]);
     let old = dying_at(3).on(ask, &[changed(1, 0)]);
     let (_old, next, narrows) = pair(old, next.on(ask, &[changed(1, 0)]), true);
     let mut client = narrows.client();

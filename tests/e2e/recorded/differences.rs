@@ -111,7 +111,7 @@ pub const DIFFERENCES: Differences = &[
          mysql-default_schema.",
     ),
     (
-        &[153],
+        &[152, 153],
         "CONNECTION_ID(), FOUND_ROWS(), ROW_COUNT() and @@warning_count are replaced in the statement by values of \
          the server's types; the statements that prepare the backend connection do not affect them.",
     ),

@@ -43,6 +43,22 @@ impl Backend {
         last_insert_id: Option<u64>,
         limit: Duration,
     ) -> Result<(), BackendError> {
+        let aligned = self.align_once(state, user_variables, last_insert_id, limit).await;
+        if !self.login.left_by_program.get() {
+            return aligned;
+        }
+        // Only now is it known that a failed statement of another client has left something.
+        self.reset(limit).await?;
+        self.align_once(state, user_variables, last_insert_id, limit).await
+    }
+
+    async fn align_once(
+        &mut self,
+        state: &SharedState,
+        user_variables: bool,
+        last_insert_id: Option<u64>,
+        limit: Duration,
+    ) -> Result<(), BackendError> {
         let mut difference = self.difference_to(state, user_variables);
         // What is run first in each session is run again.
         let begins_again = self.login.base.is_some() || self.login.first.is_some();

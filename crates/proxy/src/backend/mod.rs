@@ -135,6 +135,10 @@ pub struct Login {
     may_report_late: bool,
     /// An answer to something of our own has shown it.
     has_news: Cell<bool>,
+    /// The answer that is read is the one to the question for what was not reported.
+    asks_for_late: Cell<bool>,
+    /// Its answer reports a user variable, a temporary table or a prepared statement: perhaps a program has left it.
+    left_by_program: Cell<bool>,
     /// It was a statement of the client that uses the connection now.
     pub late_is_ours: bool,
     /// The connection belongs to one client, which reads its answers itself.
@@ -380,7 +384,8 @@ impl ServerError {
 
     /// Whether a schema that could be chosen before cannot be chosen any more: it was dropped, or is not for the account now.
     pub fn is_about_lost_schema(&self) -> bool {
-        self.is_about_schema() || self.code == DB_ACCESS_DENIED
+        // `ER_DBACCESS_DENIED_ERROR`.
+        self.is_about_schema() || self.code == 1044
     }
 
     /// The error for the client of an account whose login a server refused.
@@ -401,9 +406,6 @@ pub fn is_about_login(code: u16) -> bool {
 /// Errors about the account or the schema of a login.
 const ABOUT_LOGIN: [u16; 16] =
     [1044, 1045, 1049, 1059, 1102, 1130, 1131, 1132, 1226, 1251, 1300, 1524, 1698, 1862, 3118, 4151];
-
-/// `ER_DBACCESS_DENIED_ERROR`.
-const DB_ACCESS_DENIED: u16 = 1044;
 
 /// `ER_BAD_DB_ERROR`.
 const UNKNOWN_DATABASE: u16 = 1049;

@@ -289,6 +289,8 @@ impl Login {
         self.own_reports = None;
         self.may_report_late = false;
         self.has_news.set(false);
+        self.asks_for_late.set(false);
+        self.left_by_program.set(false);
     }
 }
 
@@ -399,10 +401,12 @@ impl Backend {
     /// Reads its answer. What it tells, or an answer before it has told, was changed by another client, whose statement failed
     /// after that.
     pub(super) async fn read_late_reports(&mut self, buffer: &mut Buffer) -> Result<(), BackendError> {
+        self.login.asks_for_late.set(true);
         self.answer(buffer).await?;
         if self.login.family == Family::MariaDb {
             self.answer(buffer).await?;
         }
+        self.login.asks_for_late.set(false);
         if self.login.has_news.get() {
             return Err(BackendError::Unknown);
         }
@@ -424,8 +428,13 @@ impl Login {
                     HELD_FOR_CLIENTS.iter().any(|held| held.as_bytes() == name) || name == b"last_gtid"
                 }
                 Change::Schema(schema) => schema == self.state.schema.as_deref().unwrap_or_default(),
-                // A user variable, a temporary table: a program has left something.
-                Change::State => false,
+                // A user variable, a temporary table: a program has left something. Of other statements of our own, it is their own.
+                Change::State => {
+                    if self.asks_for_late.get() {
+                        self.left_by_program.set(true);
+                    }
+                    true
+                }
                 _ => true,
             };
             if !is_known {

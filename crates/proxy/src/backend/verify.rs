@@ -262,6 +262,8 @@ fn believed(login: &Login, base: &Base, name: &str) -> Option<String> {
     let of_slot = |(known, _): &(&str, &str)| slot(known) == slot(name);
     match login.state.variables().find(of_slot) {
         Some((_, UNKNOWN)) => None,
+        // Another variable's value.
+        Some((_, literal)) if literal.starts_with("@@") => None,
         Some((known, literal)) => {
             // A character set says its collation only if that is its default one, and the other way round.
             let is_other = known != name && known.starts_with("c") && name.starts_with("c");

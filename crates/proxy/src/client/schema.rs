@@ -43,22 +43,29 @@ async fn enter(
     want: &Want,
     state: &SharedState,
 ) -> Result<(), Option<ServerError>> {
-    let ask = Ask::plain(want, state, Instant::now());
-    let leased = worker.pool.lease(snapshot, want.account.row.default_hostgroup, ask).await;
-    let mut backend = leased.map_err(|error| match error {
-        LeaseError::Refused(error) | LeaseError::NoInit(error) => Some(error),
-        LeaseError::Unavailable(_) => None,
-    })?;
     let limit = snapshot.variables.connect_timeout_server;
-    match backend.align(state, false, None, limit).await {
-        Ok(()) => {
-            backend.settle(Exit::Return, &worker.pool, want, Instant::now());
-            Ok(())
+    // A connection of the pool may turn out to be of no use, and is closed then; a new one is not.
+    for _ in 0..MOST_CLOSED {
+        let ask = Ask::plain(want, state, Instant::now());
+        let leased = worker.pool.lease(snapshot, want.account.row.default_hostgroup, ask).await;
+        let mut backend = leased.map_err(|error| match error {
+            LeaseError::Refused(error) | LeaseError::NoInit(error) => Some(error),
+            LeaseError::Unavailable(_) => None,
+        })?;
+        match backend.align(state, false, None, limit).await {
+            Ok(()) => {
+                backend.settle(Exit::Return, &worker.pool, want, Instant::now());
+                return Ok(());
+            }
+            Err(BackendError::Server(error) | BackendError::SchemaGone(error)) => return Err(Some(error)),
+            Err(_) => {}
         }
-        Err(BackendError::Server(error) | BackendError::SchemaGone(error)) => Err(Some(error)),
-        Err(_) => Err(None),
     }
+    Err(None)
 }
+
+/// How many connections in a row may turn out to be of no use.
+const MOST_CLOSED: usize = 8;
 
 /// Whether an error is about the schema, or this user's right to it (manual: ER_DBACCESS_DENIED_ERROR).
 fn is_about_schema(error: &ServerError) -> bool {

@@ -290,7 +290,7 @@ impl Session {
             return Ok(Err(no_lease));
         }
         let clears = job.command == Command::InitDb && backend.login.family == Family::MySql;
-        // Other servers than the account's own may only lag behind.
+        // Other servers than the account's own may only lag.
         let may_lack_schema =
             self.data.schema_is_gone || job.hostgroup == self.want.account.row.default_hostgroup;
         let mut gone = false;

@@ -157,6 +157,11 @@ pub fn is_on(name: &str) -> bool {
     }
 }
 
+/// Whether a form needs servers that have what it creates, or that nothing but the model's own rule sends statements to.
+pub fn is_for_one_server(form: &Form) -> bool {
+    [schemas::NAME, "mirrors"].contains(&form.name)
+}
+
 /// The forms of this run on this family.
 pub fn of(flavour: Flavour) -> Vec<&'static Form> {
     let is_chosen = |form: &&Form| {

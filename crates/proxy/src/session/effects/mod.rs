@@ -364,7 +364,11 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         }
         let statement = self.as_the_server_reads();
         if self.has_changed() {
-            if self.may_be_changed_by_programs(&statement) {
+            let by_program = self.may_be_changed_by_programs(&statement);
+            if by_program && self.has_only_changed_schemas() {
+                // Any program of another schema is reported like this, and most have changed nothing.
+                self.pins.doubt();
+            } else if by_program {
                 self.pins.add(PinReason::ROUTINE);
             } else if self.late {
                 // Of a statement before this one, too, which has failed. The client does not miss it, and no other one sees it.
@@ -393,6 +397,11 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
     fn has_changed(&self) -> bool {
         let values = self.report.reported.values();
         self.report.state_changed || values.iter().any(|(name, _)| name != BY_COMMIT)
+    }
+
+    /// Whether the server has named the schema, and nothing else that has changed.
+    fn has_only_changed_schemas(&self) -> bool {
+        self.report.schema.is_some() && self.report.reported.values().is_empty()
     }
 
     /// Whether a trigger, or a function that a view calls, may have set a user variable or made a temporary table.

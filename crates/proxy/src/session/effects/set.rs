@@ -2,6 +2,7 @@
 
 use narrows_sql::set::{Assignment, OtherSet, Scope, TransactionScope, Value};
 use narrows_sql::{Escapes, Flags, Kind, Statement};
+use narrows_wire::Status;
 
 use super::{Change, PinReason, Reading, Reported};
 use crate::backend::Coverage;
@@ -114,6 +115,14 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         }
         if *value == Value::Default {
             return self.read_default(name);
+        }
+        if name == AUTOCOMMIT
+            && !reported.has(name)
+            && let Some(status) = self.report.status
+        {
+            let literal = if status.contains(Status::AUTOCOMMIT) { "1" } else { "0" }.to_owned();
+            self.view.change(Change::Literal { name: name.to_owned(), literal });
+            return None;
         }
         let is_null = *value == Value::Null && reported.empty().any(|empty| empty == name);
         match value {
@@ -299,9 +308,8 @@ pub(super) fn may_set_untold(statement: &Statement, text: &[u8]) -> bool {
     match statement.kind {
         Kind::ShowWarnings | Kind::Set | Kind::SetTransaction => false,
         // What it reads may be a view, which may call a function.
-        Kind::Select | Kind::Show | Kind::Explain => {
-            statement.flags.intersects(Flags::FROM) || narrows_sql::names_any(text, &["table"])
-        }
+        Kind::Select => statement.flags.intersects(Flags::FROM) || narrows_sql::names_any(text, &["table"]),
+        Kind::Show | Kind::Explain => statement.flags.intersects(Flags::FROM),
         _ => true,
     }
 }
@@ -337,7 +345,8 @@ fn untold_variables(text: &[u8], escapes: Escapes, reported: Reported<'_>) -> Ve
                     of.filter(|_| matches!(value, Value::Number(_))).map(|of| format!("collation_{of}"));
                 untold.extend(collation.filter(|collation| !reported.has(collation)));
                 let is_known = NOT_STATE.contains(&name.as_str()) || reported.has(&name);
-                if !is_known && is_variable_name(&name) && !is_running_clock(&name, &value) {
+                let is_shown = name == AUTOCOMMIT || is_running_clock(&name, &value);
+                if !is_known && is_variable_name(&name) && !is_shown {
                     untold.push(name);
                 }
             }
@@ -348,6 +357,9 @@ fn untold_variables(text: &[u8], escapes: Escapes, reported: Reported<'_>) -> Ve
     untold.extend(along.then(|| SETS_ANOTHER.1.to_owned()));
     untold
 }
+
+/// The status flags of each answer show it.
+const AUTOCOMMIT: &str = "autocommit";
 
 /// Whether an assignment lets the clock run: what the server shows then is the time.
 fn is_running_clock(name: &str, value: &Value) -> bool {

@@ -115,7 +115,7 @@ impl Session {
             columns_told: Cell::new(0),
             types: RefCell::default(),
             derived: RefCell::default(),
-            tied: !request.whole || statement.asks_about_last() || self.fixes_types(&statement),
+            tied: !request.whole || statement.asks_about_last(),
             ruled: RefCell::default(),
             dry_run: RefCell::default(),
             has_long_data: Cell::default(),
@@ -342,12 +342,6 @@ impl Session {
 
     fn family(&self) -> Option<Family> {
         client::family(&self.snapshot(), &self.want.account)
-    }
-
-    /// Whether preparing the statement fixes the types of user variables: MySQL keeps those of the values at that moment, whatever
-    /// the variables have later. So what it prepared for one client is nobody else's, and cannot be prepared again.
-    fn fixes_types(&self, statement: &Statement) -> bool {
-        statement.flags.intersects(Flags::USER_VARIABLE) && self.family() != Some(Family::MariaDb)
     }
 
     /// Applies the effect of a command to the statement of its connection.
