@@ -1,9 +1,9 @@
 //! Certain or opaque: whether everything that a statement can do to its session is known.
 //!
-//! A list of what is allowed, not of what is dangerous: a kind, a function or a hint that is not on a list is opaque.
+//! Lists of what is allowed, not of what is dangerous: a kind ([`Statement::runs_others`]), a function or a hint that is not on a
+//! list is opaque.
 
 use crate::flags::Flags;
-use crate::kind::Kind;
 use crate::leftovers::may_call;
 use crate::statement::Statement;
 
@@ -23,58 +23,7 @@ impl Statement {
     fn is_certain_by_lists(&self, query: &[u8]) -> bool {
         const IN_DOUBT: Flags =
             Flags::MULTI.union(Flags::UNSURE).union(Flags::UNTERMINATED).union(Flags::UNKNOWN_HINT);
-        if self.flags.intersects(IN_DOUBT) || may_call(query, self) {
-            return false;
-        }
-        match self.kind {
-            Kind::Select
-            | Kind::Insert
-            | Kind::Replace
-            | Kind::Update
-            | Kind::Delete
-            | Kind::Do
-            | Kind::Set
-            | Kind::SetTransaction
-            | Kind::Use
-            | Kind::Show
-            | Kind::ShowWarnings
-            | Kind::Explain
-            | Kind::ExplainAnalyze
-            | Kind::Begin
-            | Kind::Commit
-            | Kind::Rollback
-            | Kind::Savepoint
-            | Kind::ReleaseSavepoint
-            | Kind::RollbackToSavepoint
-            | Kind::Xa
-            | Kind::LockTables
-            | Kind::UnlockTables
-            | Kind::LockInstance
-            | Kind::UnlockInstance
-            | Kind::FlushTablesWithReadLock
-            | Kind::Flush
-            | Kind::CreateTemporaryTable
-            | Kind::DropTemporaryTable
-            | Kind::DropTable
-            | Kind::Create
-            | Kind::Alter
-            | Kind::Drop
-            | Kind::Truncate
-            | Kind::Rename
-            | Kind::Prepare
-            | Kind::Deallocate
-            | Kind::Kill
-            | Kind::LoadData
-            | Kind::LoadDataLocal
-            | Kind::Handler
-            | Kind::GetDiagnostics
-            | Kind::Signal
-            | Kind::Grant
-            | Kind::Admin
-            | Kind::Proxy
-            | Kind::Empty => true,
-            Kind::Call | Kind::SetStatement | Kind::Execute | Kind::Other => false,
-        }
+        !self.flags.intersects(IN_DOUBT) && !may_call(query, self) && !self.runs_others()
     }
 }
 

@@ -26,7 +26,55 @@ impl Statement {
     /// `SET STATEMENT`, or what is not known.
     #[must_use]
     pub fn runs_others(&self) -> bool {
-        matches!(self.kind, Kind::Call | Kind::Execute | Kind::SetStatement | Kind::Other)
+        match self.kind {
+            Kind::Select
+            | Kind::Insert
+            | Kind::Replace
+            | Kind::Update
+            | Kind::Delete
+            | Kind::Do
+            | Kind::Set
+            | Kind::SetTransaction
+            | Kind::Use
+            | Kind::Show
+            | Kind::ShowWarnings
+            | Kind::Explain
+            | Kind::ExplainAnalyze
+            | Kind::Begin
+            | Kind::Commit
+            | Kind::Rollback
+            | Kind::Savepoint
+            | Kind::ReleaseSavepoint
+            | Kind::RollbackToSavepoint
+            | Kind::Xa
+            | Kind::LockTables
+            | Kind::UnlockTables
+            | Kind::LockInstance
+            | Kind::UnlockInstance
+            | Kind::FlushTablesWithReadLock
+            | Kind::Flush
+            | Kind::CreateTemporaryTable
+            | Kind::DropTemporaryTable
+            | Kind::DropTable
+            | Kind::Create
+            | Kind::Alter
+            | Kind::Drop
+            | Kind::Truncate
+            | Kind::Rename
+            | Kind::Prepare
+            | Kind::Deallocate
+            | Kind::Kill
+            | Kind::LoadData
+            | Kind::LoadDataLocal
+            | Kind::Handler
+            | Kind::GetDiagnostics
+            | Kind::Signal
+            | Kind::Grant
+            | Kind::Admin
+            | Kind::Proxy
+            | Kind::Empty => false,
+            Kind::Call | Kind::SetStatement | Kind::Execute | Kind::Other => true,
+        }
     }
 
     /// Whether a stored program may run in the statement, also one that its text does not name: a trigger, or a function that
@@ -47,12 +95,7 @@ impl Statement {
                 | Kind::LoadData
                 | Kind::LoadDataLocal
         );
-        const IN_DOUBT: Flags = Flags::FUNCTION_CALL_UNKNOWN
-            .union(Flags::FROM)
-            .union(Flags::MULTI)
-            .union(Flags::UNSURE)
-            .union(Flags::UNTERMINATED);
-        uses_tables || self.runs_others() || self.flags.intersects(IN_DOUBT)
+        uses_tables || self.runs_others() || self.flags.intersects(MAY_CALL)
     }
 
     /// Whether a program that the text does not name, a trigger or a function that a view calls, may have changed the session if
@@ -71,16 +114,15 @@ impl Statement {
             Kind::CreateTemporaryTable => has_select(query),
             // The settings are reported in this way, too: a program in the statement is hidden by them.
             Kind::SetStatement => false,
-            // Without a table there is no view.
-            Kind::Select if !self.flags.intersects(Flags::MULTI) => {
-                const IN_DOUBT: Flags = Flags::FROM
-                    .union(Flags::FUNCTION_CALL_UNKNOWN)
-                    .union(Flags::UNSURE)
-                    .union(Flags::UNTERMINATED);
-                self.flags.intersects(IN_DOUBT) || says(query, b"table")
-            }
+            Kind::Select => self.flags.intersects(MAY_CALL) || self.may_name_view(query),
             _ => self.may_run_programs(),
         }
+    }
+
+    /// Whether a `SELECT` may read a view: without a table there is none.
+    #[must_use]
+    pub fn may_name_view(&self, query: &[u8]) -> bool {
+        self.flags.intersects(Flags::FROM) || says(query, b"table")
     }
 
     /// Whether the current schema may be another one after the statement, or none.
@@ -197,17 +239,14 @@ impl Statement {
         const ASKS: Flags = Flags::FOUND_ROWS.union(Flags::ROW_COUNT).union(Flags::WARNING_COUNT);
         matches!(self.kind, Kind::ShowWarnings | Kind::GetDiagnostics) || self.flags.intersects(ASKS)
     }
-
-    /// Whether it may set `LAST_INSERT_ID()` without reporting the value: its answer has no id, or one that was given
-    /// explicitly.
-    #[must_use]
-    pub fn may_set_insert_id(&self) -> bool {
-        let inserts =
-            matches!(self.kind, Kind::Insert | Kind::Replace | Kind::LoadData | Kind::LoadDataLocal);
-        (inserts || self.runs_others() || self.flags.intersects(Flags::MULTI))
-            && !self.flags.intersects(Flags::LAST_INSERT_ID)
-    }
 }
+
+/// Whatever the kind of a statement is, it may call a function then, or read something that does.
+const MAY_CALL: Flags = Flags::FUNCTION_CALL_UNKNOWN
+    .union(Flags::FROM)
+    .union(Flags::MULTI)
+    .union(Flags::UNSURE)
+    .union(Flags::UNTERMINATED);
 
 #[cfg(test)]
 mod tests {
@@ -228,7 +267,6 @@ mod tests {
         ("tells_changed_rows", Statement::tells_changed_rows),
         ("writes_nothing_itself", Statement::writes_nothing_itself),
         ("asks_about_last", Statement::asks_about_last),
-        ("may_set_insert_id", Statement::may_set_insert_id),
     ];
 
     /// The rows of `tests/vectors/facts.txt`.

@@ -92,11 +92,8 @@ impl Backend {
             }
         }
         if difference.reset {
-            self.login.insert_id_before = InsertIdBefore::Zero;
-            self.login.sequences_are_own = true;
-            self.login.may_keep_programs = false;
-            self.login.has_insert_id = false;
-            self.login.has_conditions = false;
+            // Not before the last client's values were collected.
+            self.login.forget_values();
         }
         if let Some(id) = last_insert_id {
             self.login.insert_id_before = if id == 0 { InsertIdBefore::Zero } else { InsertIdBefore::Own };

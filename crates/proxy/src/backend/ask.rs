@@ -51,19 +51,29 @@ impl Backend {
         self.table_of(statement, limit, &most).await
     }
 
-    async fn table_of(
+    /// The answer to a question of our own, whose form is that of the server.
+    pub(super) async fn answer_to(
         &self,
         statement: &str,
         limit: Duration,
         most: &AnswerLimit,
-    ) -> Result<Table, BackendError> {
+    ) -> Result<ResultSet, BackendError> {
         let mut out = Vec::with_capacity(statement.len() + 8);
         self.put_query(&mut out, statement);
         let ask = async {
             self.stream.write_all(&out).await?;
             self.bounded_result_set(&mut Buffer::default(), most).await
         };
-        let set = timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))?;
+        timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))
+    }
+
+    async fn table_of(
+        &self,
+        statement: &str,
+        limit: Duration,
+        most: &AnswerLimit,
+    ) -> Result<Table, BackendError> {
+        let set = self.answer_to(statement, limit, most).await?;
         Ok(Table::decode(&set)?)
     }
 
@@ -111,11 +121,16 @@ fn column_name(definition: &[u8]) -> Result<String, Malformed> {
 }
 
 pub(super) fn cell(reader: &mut Reader<'_>) -> Result<Option<String>, Malformed> {
+    Ok(cell_bytes(reader)?.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+}
+
+/// The next cell of a row; `None`: NULL.
+pub(super) fn cell_bytes<'r>(reader: &mut Reader<'r>) -> Result<Option<&'r [u8]>, Malformed> {
     if reader.peek() == Some(NULL) {
         reader.u8()?;
         return Ok(None);
     }
-    Ok(Some(String::from_utf8_lossy(reader.lenenc_bytes()?).into_owned()))
+    reader.lenenc_bytes().map(Some)
 }
 
 /// Represents NULL in a row of the text protocol.

@@ -16,6 +16,7 @@ use narrows_wire::frame::MAX_PAYLOAD;
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Reader, Tracker};
 
+use super::ask::cell_bytes;
 use super::{Backend, BackendError, InsertIdBefore, Login};
 use crate::buffer::Buffer;
 use crate::packets::{payload, read_packet};
@@ -424,13 +425,7 @@ impl Backend {
     }
 
     async fn number(&self, expression: &str, limit: Duration) -> Result<Option<u64>, BackendError> {
-        let mut out = Vec::with_capacity(64);
-        self.put_query(&mut out, one_row(expression));
-        let ask = async {
-            self.stream.write_all(&out).await?;
-            self.result_set(&mut Buffer::default()).await
-        };
-        Ok(number(&timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))?))
+        Ok(number(&self.answer_to(&one_row(expression), limit, &LONGEST_ANSWER).await?))
     }
 
     /// What `SHOW WARNINGS` shows here.
@@ -438,13 +433,7 @@ impl Backend {
     /// # Errors
     /// As [`Backend::execute`].
     pub async fn warnings(&self, limit: Duration) -> Result<ResultSet, BackendError> {
-        let mut out = Vec::with_capacity(64);
-        self.put_query(&mut out, "SHOW WARNINGS");
-        let ask = async {
-            self.stream.write_all(&out).await?;
-            self.result_set(&mut Buffer::default()).await
-        };
-        timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))
+        self.answer_to("SHOW WARNINGS", limit, &LONGEST_ANSWER).await
     }
 
     /// The session's schema; empty: it has none.
@@ -452,19 +441,12 @@ impl Backend {
     /// # Errors
     /// As [`Backend::execute`].
     pub async fn schema(&self, limit: Duration) -> Result<Vec<u8>, BackendError> {
-        let mut out = Vec::with_capacity(64);
-        self.put_query(&mut out, one_row("CAST(DATABASE() AS BINARY)"));
-        let ask = async {
-            self.stream.write_all(&out).await?;
-            self.result_set(&mut Buffer::default()).await
-        };
-        let set = timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))?;
+        let set = self.answer_to(&one_row("CAST(DATABASE() AS BINARY)"), limit, &LONGEST_ANSWER).await?;
         let row = set.rows.first().ok_or(narrows_wire::Malformed("no row with DATABASE()"))?;
-        let mut reader = Reader::new(row);
-        match reader.peek() {
-            None | Some(NULL) => Ok(Vec::new()),
-            Some(_) => Ok(reader.lenenc_bytes()?.to_vec()),
+        if row.is_empty() {
+            return Ok(Vec::new());
         }
+        Ok(cell_bytes(&mut Reader::new(row))?.unwrap_or_default().to_vec())
     }
 
     /// The session's values of some variables; `None`: NULL.
@@ -480,31 +462,17 @@ impl Backend {
         // written in that of the connection.
         let column = |name: &String| format!("CAST(CONVERT(@@session.{name} USING utf8mb4) AS BINARY)");
         let columns: Vec<String> = names.iter().map(column).collect();
-        let mut out = Vec::with_capacity(128);
-        self.put_query(&mut out, one_row(&columns.join(", ")));
-        let ask = async {
-            self.stream.write_all(&out).await?;
-            self.result_set(&mut Buffer::default()).await
-        };
-        let set = timeout(limit, ask).await.unwrap_or(Err(BackendError::Timeout))?;
+        let set = self.answer_to(&one_row(&columns.join(", ")), limit, &LONGEST_ANSWER).await?;
         // A server that tells nothing leaves them unknown.
         let Some(row) = set.rows.first() else { return Ok(Vec::new()) };
         let mut reader = Reader::new(row);
         let mut values = Vec::with_capacity(names.len());
         for name in names {
-            if reader.peek() == Some(NULL) {
-                reader.bytes(1)?;
-                values.push((name.clone(), None));
-            } else {
-                values.push((name.clone(), Some(reader.lenenc_bytes()?.to_vec())));
-            }
+            values.push((name.clone(), cell_bytes(&mut reader)?.map(<[u8]>::to_vec)));
         }
         Ok(values)
     }
 }
-
-/// A cell that is NULL.
-const NULL: u8 = 0xFB;
 
 /// A question of our own with one row for an answer, whatever the session has set that is asked: a limit of its own is not that of
 /// `sql_select_limit`. Text must be cast, so that it is not converted to the session's character set.

@@ -382,7 +382,8 @@ impl ServerError {
         matches!(self.code, UNKNOWN_DATABASE | 1059 | 1102 | 1300)
     }
 
-    /// Whether a schema that could be chosen before cannot be chosen any more: it was dropped, or is not for the account now.
+    /// Whether it is about the schema, or the account's right to it: one that could be chosen before was dropped, or is not for
+    /// the account any more.
     pub fn is_about_lost_schema(&self) -> bool {
         // `ER_DBACCESS_DENIED_ERROR`.
         self.is_about_schema() || self.code == 1044
@@ -558,6 +559,11 @@ impl Login {
         self.statements.forget_all();
         self.forget_reports();
         self.reports_gtids = false;
+        self.forget_values();
+    }
+
+    /// The server has reset the session: it has no values of earlier statements any more.
+    fn forget_values(&mut self) {
         self.insert_id_before = InsertIdBefore::Zero;
         self.has_insert_id = false;
         self.has_conditions = false;

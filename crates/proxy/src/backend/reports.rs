@@ -10,6 +10,7 @@ use narrows_wire::charset::Family;
 use narrows_wire::codec::Reader;
 use narrows_wire::packet::{Change, Ok as OkPacket};
 
+use super::ask::cell_bytes;
 use super::diagnostics::{ResultSet, one_row};
 use super::{Backend, BackendError, Login};
 use crate::buffer::Buffer;
@@ -448,11 +449,7 @@ impl Login {
 fn own_reports(set: &ResultSet) -> Option<OwnReports> {
     let mut reader = Reader::new(set.rows.first()?);
     let mut literal = || -> Option<Box<str>> {
-        if reader.peek() == Some(NULL) {
-            reader.u8().ok()?;
-            return Some("NULL".into());
-        }
-        Some(quoted(reader.lenenc_bytes().ok()?).into())
+        Some(cell_bytes(&mut reader).ok()?.map_or_else(|| "NULL".into(), |value| quoted(value).into()))
     };
     let (schema, variables, transactions, state) = (literal()?, literal()?, literal()?, literal()?);
     let switch = |literal: &str| if is_on(literal) { "1" } else { "0" }.into();
@@ -482,9 +479,6 @@ fn is_on(literal: &str) -> bool {
     let value = plain(literal);
     ["1", "ON", "TRUE"].iter().any(|on| value.eq_ignore_ascii_case(on))
 }
-
-/// A cell that is NULL.
-const NULL: u8 = 0xFB;
 
 /// Session variables that a MySQL server reports to us. Not `*`: since 8.4 that reports `statement_id` with every
 /// statement. Unknown names cause a warning, so those that only old versions have are left out.

@@ -30,7 +30,7 @@ pub(crate) async fn refusal(
     let entered = enter(worker, snapshot, want, state);
     match timeout(snapshot.variables.connect_timeout_server, entered).await {
         Ok(Ok(())) => worker.known_schemas.insert(user, schema),
-        Ok(Err(Some(error))) if is_about_schema(&error) => return Some(error.into_reply()),
+        Ok(Err(Some(error))) if error.is_about_lost_schema() => return Some(error.into_reply()),
         Ok(Err(_)) | Err(_) => {}
     }
     None
@@ -66,8 +66,3 @@ async fn enter(
 
 /// How many connections in a row may turn out to be of no use.
 const MOST_CLOSED: usize = 8;
-
-/// Whether an error is about the schema, or this user's right to it (manual: ER_DBACCESS_DENIED_ERROR).
-fn is_about_schema(error: &ServerError) -> bool {
-    error.is_about_schema() || error.code == 1044
-}

@@ -463,15 +463,14 @@ fn wanted_reports(statement: &Statement, pins: &Pins) -> WantedReports {
     if !statement.flags.intersects(RARE) && !is_awaited {
         return WantedReports::Narrows;
     }
-    let sets = matches!(statement.kind, Kind::Set | Kind::SetTransaction)
-        || statement.flags.intersects(Flags::MULTI);
-    let shows = matches!(statement.kind, Kind::Select | Kind::Show)
-        && statement.flags.intersects(Flags::REPORT_VARIABLE)
-        && !statement.flags.intersects(Flags::MULTI);
+    let names_reports = statement.flags.intersects(Flags::REPORT_VARIABLE);
+    let is_one = !statement.flags.intersects(Flags::MULTI);
+    let sets = matches!(statement.kind, Kind::Set | Kind::SetTransaction) || !is_one;
+    let shows = matches!(statement.kind, Kind::Select | Kind::Show) && names_reports && is_one;
     // A statement that shows these variables shows the client's. If it uses up what was set for the next transaction, the end
     // of the one after that tells.
     let transactions = is_awaited && !shows || sets && statement.flags.intersects(Flags::NEXT_TRANSACTION);
-    match statement.flags.intersects(Flags::REPORT_VARIABLE) {
+    match names_reports {
         true => WantedReports::Client { transactions },
         false if transactions => WantedReports::Transactions,
         false => WantedReports::Narrows,

@@ -183,13 +183,9 @@ impl Tries {
         if !request.whole || self.retries == 0 || !is_repeatable(job, request) {
             return false;
         }
-        if self.commits_by_itself && job.statement.is_plain() {
-            return true;
-        }
         let text = job.text(request);
         // The session would be read only for all of the client's transaction, or show that it is.
-        let may_be_read_only = || self.commits_by_itself && !shows_access_mode(&job.statement, text);
-        !may_call_views(job, text) || may_be_read_only()
+        self.commits_by_itself && !shows_access_mode(&job.statement, text) || !may_call_views(job, text)
     }
 
     /// The errors after which the statement runs on another server.

@@ -1,7 +1,7 @@
 //! `LASTVAL()` and similar functions, which MariaDB answers per connection: a client must not see values that another one
 //! has drawn. Servers do not report that the `DEFAULT` of a column has drawn a value, so any write may have.
 
-use narrows_sql::{Flags, Kind, Statement};
+use narrows_sql::{Flags, Statement};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno};
 
@@ -56,19 +56,7 @@ fn asks_values_of_others(backend: &Backend, job: &Job) -> bool {
 
 /// Whether a statement may draw from a sequence, by name or not.
 fn may_draw(statement: &Statement) -> bool {
-    let writes = matches!(
-        statement.kind,
-        Kind::Insert
-            | Kind::Replace
-            | Kind::Update
-            | Kind::Delete
-            | Kind::LoadData
-            | Kind::LoadDataLocal
-            | Kind::Call
-            | Kind::Execute
-            | Kind::SetStatement
-            | Kind::Other
-    );
+    let writes = statement.tells_changed_rows() || statement.runs_others();
     writes || statement.flags.intersects(Flags::FUNCTION_CALL_UNKNOWN | Flags::MULTI)
 }
 

@@ -322,18 +322,15 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
     /// and not that it has restored them.
     fn settings_of_one_statement(&self) -> OfOneStatement {
         let Done { statement, text, .. } = *self.done;
-        let names = match statement.kind {
-            Kind::SetStatement => narrows_sql::set::settings_of_parts(text, self.escapes),
-            _ if statement.flags.intersects(Flags::MULTI) => {
-                narrows_sql::set::settings_of_parts(text, self.escapes)
-            }
-            _ => return OfOneStatement::These(Vec::new()),
-        };
-        names.map_or(OfOneStatement::Any, OfOneStatement::These)
+        if statement.kind != Kind::SetStatement && !statement.flags.intersects(Flags::MULTI) {
+            return OfOneStatement::These(Vec::new());
+        }
+        narrows_sql::set::settings_of_parts(text, self.escapes)
+            .map_or(OfOneStatement::Any, OfOneStatement::These)
     }
 
-    /// What the statement is for the server: it is classified again, with strings ending where they end for the server. The first time, backslashes were
-    /// assumed to escape.
+    /// What the statement is for the server: it is classified again, with strings ending where they end for the server. The first
+    /// time, backslashes were assumed to escape.
     fn as_the_server_reads(&self) -> Statement {
         let Done { statement, text, prepared, .. } = *self.done;
         let ends_elsewhere = statement.flags.intersects(Flags::ESCAPED_QUOTE)

@@ -308,7 +308,7 @@ pub(super) fn may_set_untold(statement: &Statement, text: &[u8]) -> bool {
     match statement.kind {
         Kind::ShowWarnings | Kind::Set | Kind::SetTransaction => false,
         // What it reads may be a view, which may call a function.
-        Kind::Select => statement.flags.intersects(Flags::FROM) || narrows_sql::names_any(text, &["table"]),
+        Kind::Select => statement.may_name_view(text),
         Kind::Show | Kind::Explain => statement.flags.intersects(Flags::FROM),
         _ => true,
     }

@@ -162,10 +162,7 @@ impl Session {
         statements.push(counting(found));
         if family == Family::MariaDb && !conditions_stay {
             let rows = self.kept_elsewhere().await;
-            let raising = match &rows[..] {
-                [row] => self.raising(row),
-                _ => None,
-            };
+            let raising = self.raising(&rows);
             raised = rows.is_empty() || raising.is_some();
             if let Some(raising) = raising {
                 statements.push(raising);
@@ -198,10 +195,7 @@ impl Session {
             return Ok(());
         }
         let rows = self.kept_elsewhere().await;
-        let raising = match &rows[..] {
-            [row] => self.raising(row),
-            _ => None,
-        };
+        let raising = self.raising(&rows);
         let is_raised = raising.is_some();
         let statement = raising.unwrap_or_else(|| CLEAR_CONDITIONS.to_owned());
         let limit = self.snapshot().variables.connect_timeout_server;
@@ -214,8 +208,9 @@ impl Session {
         Ok(())
     }
 
-    /// The statement that raises a condition, which is a row of `SHOW WARNINGS`.
-    fn raising(&self, row: &[u8]) -> Option<String> {
+    /// The statement that raises a condition again, if there is only one of these rows of `SHOW WARNINGS`.
+    fn raising(&self, rows: &[Vec<u8>]) -> Option<String> {
+        let [row] = rows else { return None };
         let Condition { code, message } = condition(row)?;
         let sqlstate = self.data.information.conditions.sqlstate(is_error(row));
         let sqlstate = std::str::from_utf8(sqlstate)
