@@ -89,11 +89,11 @@ fn hold(parts: &mut Parts<'_>, call: &Call<'_>, length: Duration) -> Reply {
         return Reply::error(format!("the hold of hostgroup {hostgroup} was ended, or replaced, meanwhile"));
     }
     let running = running(parts, hostgroup);
+    let left = parts.runtime.holds().of(hostgroup).map_or(Duration::ZERO, Hold::left);
     // The rest of the time is for what it is held for.
-    if running.sessions > 0 && call.since.elapsed() < length / 2 {
+    if running.sessions > 0 && left > length / 2 {
         return Reply::NotYet;
     }
-    let left = parts.runtime.holds().of(hostgroup).map_or(Duration::ZERO, Hold::left);
     let row = vec![
         hostgroup.to_string(),
         running.sessions.to_string(),

@@ -6,7 +6,6 @@ use std::time::Duration;
 use narrows_wire::frame::put_encoded;
 use narrows_wire::{Command, Malformed, Reader};
 
-use super::diagnostics::{AnswerLimit, LONGEST_ANSWER};
 use super::{Backend, BackendError, ResultSet};
 use crate::buffer::Buffer;
 use crate::rt::timeout;
@@ -135,6 +134,18 @@ pub(super) fn cell_bytes<'r>(reader: &mut Reader<'r>) -> Result<Option<&'r [u8]>
 
 /// Represents NULL in a row of the text protocol.
 const NULL: u8 = 0xFB;
+
+/// How much is read of an answer to a question of our own.
+pub(super) struct AnswerLimit {
+    /// The most bytes.
+    pub(super) bytes: usize,
+    /// What is wrong with more.
+    pub(super) error: &'static str,
+}
+
+/// 65,535 warnings, the most that a server keeps, are shorter, and so are the tables of any configuration.
+pub(super) const LONGEST_ANSWER: AnswerLimit =
+    AnswerLimit { bytes: 64 << 20, error: "more than 64 MiB where a short answer was expected" };
 
 /// Of an answer to a check.
 pub(super) const LONGEST_OF_CHECK: AnswerLimit =

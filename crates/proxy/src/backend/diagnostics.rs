@@ -16,7 +16,7 @@ use narrows_wire::frame::MAX_PAYLOAD;
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Reader, Tracker};
 
-use super::ask::cell_bytes;
+use super::ask::{AnswerLimit, LONGEST_ANSWER, cell_bytes};
 use super::{Backend, BackendError, InsertIdBefore, Login};
 use crate::buffer::Buffer;
 use crate::packets::{payload, read_packet};
@@ -339,18 +339,6 @@ impl Backend {
         Ok(set)
     }
 }
-
-/// How much is read of an answer to a question of our own.
-pub(super) struct AnswerLimit {
-    /// The most bytes.
-    pub(super) bytes: usize,
-    /// What is wrong with more.
-    pub(super) error: &'static str,
-}
-
-/// 65,535 warnings, the most that a server keeps, are shorter, and so are the tables of any configuration.
-pub(super) const LONGEST_ANSWER: AnswerLimit =
-    AnswerLimit { bytes: 64 << 20, error: "more than 64 MiB where a short answer was expected" };
 
 impl Login {
     /// The connection leaves its client: what must be cleared before another one has it is marked, also what its client does

@@ -45,8 +45,8 @@ async fn enter(
 ) -> Result<(), Option<ServerError>> {
     let limit = snapshot.variables.connect_timeout_server;
     // A connection of the pool may turn out to be of no use, and is closed then; a new one is not.
-    for _ in 0..MOST_CLOSED {
-        let ask = Ask::plain(want, state, Instant::now());
+    for new in [false, true] {
+        let ask = Ask { new, ..Ask::plain(want, state, Instant::now()) };
         let leased = worker.pool.lease(snapshot, want.account.row.default_hostgroup, ask).await;
         let mut backend = leased.map_err(|error| match error {
             LeaseError::Refused(error) | LeaseError::NoInit(error) => Some(error),
@@ -63,6 +63,3 @@ async fn enter(
     }
     Err(None)
 }
-
-/// How many connections in a row may turn out to be of no use.
-const MOST_CLOSED: usize = 8;

@@ -137,6 +137,9 @@ pub struct Ask<'a> {
     pub new: bool,
     /// The bytes of its statement, which are kept while it waits.
     pub bytes: u64,
+    /// When the search began that this one continues, because what it had found was of no use: it keeps its place among those
+    /// who wait, and its deadline.
+    pub began: Option<Instant>,
     /// The time, read not long ago: reading the clock costs more than the rest of most leases.
     pub now: Instant,
 }
@@ -154,6 +157,7 @@ impl<'a> Ask<'a> {
             lag: None,
             new: false,
             bytes: 0,
+            began: None,
             now,
         }
     }

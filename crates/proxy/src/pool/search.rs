@@ -52,7 +52,8 @@ impl Pool {
         ask: Ask<'_>,
         mut first: Option<Attempt>,
     ) -> Result<Backend, LeaseError> {
-        let (at, since) = (Instant::now(), nanoseconds(self.epoch.elapsed()));
+        let at = ask.began.unwrap_or_else(Instant::now);
+        let since = nanoseconds(at.saturating_duration_since(self.epoch));
         let mut begun = Begun { at, since, crowd: None };
         let mut newer: Option<LocalSnapshot> = None;
         loop {

@@ -454,6 +454,41 @@ fn a_connection_goes_to_the_worker_whose_client_waits_longest() {
 }
 
 #[test]
+fn a_search_that_continues_another_keeps_its_place() {
+    run(async || {
+        let scene = Scene::of_one(1);
+        let (lease, _peer) = scene.lease();
+        let (snapshot, want, began) = (scene.snapshot(), scene.want("app"), Instant::now());
+        let plain = Ask::plain(&want, &scene.state, began);
+        let is_queued = async |waiters: usize| {
+            while scene.group().waiters.len() < waiters {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        let mut other = std::pin::pin!(scene.pool.lease(&snapshot, GROUP, plain));
+        crate::rt::select! {
+            _ = &mut other => panic!("the only connection is leased"),
+            () = is_queued(1) => {}
+        }
+        // What it had found first was of no use.
+        let mut first =
+            std::pin::pin!(scene.pool.lease(&snapshot, GROUP, Ask { began: Some(began), ..plain }));
+        crate::rt::select! {
+            _ = &mut first => panic!("the only connection is leased"),
+            () = is_queued(2) => {}
+        }
+        lease.settle(Exit::Return, &scene.pool, &want, Instant::now());
+        let found = crate::rt::select! {
+            biased;
+            _ = &mut other => panic!("it came later"),
+            found = &mut first => found,
+        };
+        found.unwrap().settle(Exit::Return, &scene.pool, &want, Instant::now());
+        assert!(other.await.is_ok());
+    });
+}
+
+#[test]
 fn a_worker_lends_what_is_idle_unless_its_own_clients_wait() {
     run(async || {
         let scene = Scene::of_one(2);

@@ -78,7 +78,7 @@ impl Session {
             let lost = NoLease::lost(&pinned.backend, "the server closed the connection");
             return Ok(Err(lost));
         }
-        let mut closed = 0;
+        let (mut closed, mut waits_since) = (0, None);
         if self.data.state_is_refused {
             self.leave_what_it_sets(job, job.text(request));
         }
@@ -97,14 +97,17 @@ impl Session {
                 instead_of,
                 prefers: job.sees.as_ref().map(|sees| &sees.gtids),
                 lag: job.options.lag.map(LagFilter::from),
-                new: job.options.new_connection,
+                // Others may be of no use, either: a new one is nobody's, and up to date.
+                new: job.options.new_connection || closed > 0,
                 bytes: request.bytes(),
+                began: waits_since,
                 now: self.handle.since(),
             };
             let (mut backend, has_waited) =
                 match self.worker.pool.lease_at_once(snapshot, job.hostgroup, &ask) {
                     Ok(backend) => (backend, false),
                     Err(later) => {
+                        waits_since.get_or_insert_with(Instant::now);
                         let waiting = self.wait_for_lease(snapshot, request, job, (ask, later));
                         match Box::pin(waiting).await? {
                             Ok(backend) => (backend, true),
@@ -126,7 +129,6 @@ impl Session {
                 };
                 match renewed {
                     Ok(()) => {}
-                    // There are others, and a new one is up to date.
                     Err(NoLease::Unfit { .. }) if closed < MOST_CLOSED => {
                         closed += 1;
                         continue;
@@ -143,7 +145,6 @@ impl Session {
                 leased = Box::pin(self.verified(snapshot, found, request, job)).await?;
             }
             match leased {
-                // There are others, and a new one is nobody's.
                 Err(NoLease::Unfit { .. }) if closed < MOST_CLOSED => closed += 1,
                 leased => return Ok(leased),
             }
@@ -453,8 +454,8 @@ impl NoLease {
     }
 }
 
-/// Connections of the pool in a row that a statement may find in a state other than the one known.
-const MOST_CLOSED: usize = 64;
+/// Connections in a row that a statement may find in a state other than the one known; all but the first are new.
+const MOST_CLOSED: usize = 8;
 
 /// What the server must report of a statement.
 fn wanted_reports(statement: &Statement, pins: &Pins) -> WantedReports {
