@@ -72,8 +72,9 @@ impl Session {
                     self.trace(trace, request, job);
                 }
                 self.mark_lease(&backend, false);
-                let leased = Leased { backend, pins, pinned: true, needs_own_values: false };
-                return self.bring_into_state(leased, request, job, snapshot).await;
+                let mut leased = Leased { backend, pins, pinned: true, needs_own_values: false };
+                let ready = self.bring_into_state(&mut leased, request, job, snapshot).await?;
+                return Ok(ready.map(|()| leased));
             }
             let lost = NoLease::lost(&pinned.backend, "the server closed the connection");
             return Ok(Err(lost));
@@ -137,16 +138,16 @@ impl Session {
                 }
             }
             self.meet(&mut backend);
-            let leased = Leased { backend, pins: Pins::default(), pinned: false, needs_own_values: false };
-            let mut leased = self.bring_into_state(leased, request, job, snapshot).await?;
-            if !snapshot.variables.verify_sessions.is_none()
-                && let Ok(found) = leased
-            {
-                leased = Box::pin(self.verified(snapshot, found, request, job)).await?;
+            let mut leased =
+                Leased { backend, pins: Pins::default(), pinned: false, needs_own_values: false };
+            let mut ready = self.bring_into_state(&mut leased, request, job, snapshot).await?;
+            if !snapshot.variables.verify_sessions.is_none() && ready.is_ok() {
+                ready = Box::pin(self.verified(snapshot, &mut leased, request, job)).await?;
             }
-            match leased {
+            match ready {
+                Ok(()) => return Ok(Ok(leased)),
                 Err(NoLease::Unfit { .. }) if closed < MOST_CLOSED => closed += 1,
-                leased => return Ok(leased),
+                Err(no_lease) => return Ok(Err(no_lease)),
             }
         }
     }
@@ -237,11 +238,11 @@ impl Session {
     /// Aligns a connection with the client's state. The error is for the client.
     async fn bring_into_state(
         &mut self,
-        mut leased: Leased,
+        leased: &mut Leased,
         request: &mut Request,
         job: &Job,
         snapshot: &Arc<Snapshot>,
-    ) -> Result<Result<Leased, NoLease>, End> {
+    ) -> Result<Result<(), NoLease>, End> {
         // MySQL does not let that be changed within a transaction.
         if !leased.pinned {
             leased.backend.login.wants_gtids = self.follows_writes(snapshot);
@@ -256,9 +257,9 @@ impl Session {
             || self.client.patience.is_short && reads_timeouts(job);
         leased.backend.drop_unwanted_diagnostics();
         leased.needs_own_values = needs_own_values(job, job.text(request), leased.backend.login.family);
-        let insert_id = match leased.needs_own_values || self.uses_insert_id(&leased, job) {
+        let insert_id = match leased.needs_own_values || self.uses_insert_id(leased, job) {
             false => None,
-            true => match Box::pin(self.insert_id_for(&mut leased, snapshot)).await {
+            true => match Box::pin(self.insert_id_for(leased, snapshot)).await {
                 Ok(insert_id) => insert_id,
                 Err(error) => return Ok(Err(NoLease::lost(&leased.backend, error))),
             },
@@ -268,14 +269,14 @@ impl Session {
             self.share_state(&leased.backend, &state);
         } else {
             self.mark(|phases| &mut phases.align_began);
-            let align = self.align(&mut leased, request, job, (snapshot, &state, reads_variables, insert_id));
+            let align = self.align(leased, request, job, (snapshot, &state, reads_variables, insert_id));
             let aligned = Box::pin(align).await?;
             self.mark(|phases| &mut phases.aligned);
             if let Err(no_lease) = aligned {
                 return Ok(Err(no_lease));
             }
         }
-        Ok(Ok(leased))
+        Ok(Ok(()))
     }
 
     async fn align(

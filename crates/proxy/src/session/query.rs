@@ -102,7 +102,10 @@ impl Session {
         let text = request.argument_after(attributes);
         let mut route = self.route(&snapshot, (Step::Query, &statement, text), &ruled);
         let mut first = Vec::new();
-        if let Route::Run(..) = route {
+        // Its text has no KILL.
+        if let Route::Run(..) = route
+            && !statement.is_plain()
+        {
             match self.asking(&snapshot).kills(self.handle.id, (&statement, text), request.whole) {
                 Kills::Nobody => {}
                 Kills::Alone(target) => {

@@ -19,10 +19,10 @@ impl Session {
     pub(super) async fn verified(
         &mut self,
         snapshot: &Arc<Snapshot>,
-        mut leased: Leased,
+        leased: &mut Leased,
         request: &mut Request,
         job: &Job,
-    ) -> Result<Result<Leased, NoLease>, End> {
+    ) -> Result<Result<(), NoLease>, End> {
         let lease = leased.backend.login.leases();
         let mut trace = leased.backend.login.trace.take().unwrap_or_default();
         let changes_client = trace.changes_client(self.handle.id, lease);
@@ -55,7 +55,7 @@ impl Session {
         }
         self.trace(&mut trace, request, job);
         leased.backend.login.trace = Some(trace);
-        Ok(Ok(leased))
+        Ok(Ok(()))
     }
 
     /// Remembers what runs on a connection.

@@ -61,6 +61,15 @@ impl<'a> Ok<'a> {
         Result::Ok(ok)
     }
 
+    /// The same packet, without a borrow of its payload; `None` if it has texts or changes of the session, which most have not.
+    #[must_use]
+    pub fn without_texts(self) -> Option<Ok<'static>> {
+        let Ok { header, affected_rows, last_insert_id, status, warnings, info, session_state } = self;
+        let ok =
+            Ok { header, affected_rows, last_insert_id, status, warnings, info: b"", session_state: b"" };
+        (info.is_empty() && session_state.is_empty()).then_some(ok)
+    }
+
     /// Where a payload has its status flags.
     pub fn status_at(payload: &[u8]) -> Option<usize> {
         let mut reader = Reader::new(payload);

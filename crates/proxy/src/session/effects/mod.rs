@@ -359,8 +359,12 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
             }
             _ => return,
         }
+        let has_changed = self.has_changed();
+        if done.statement.is_plain() && !has_changed && self.coverage != Coverage::AsTheClientLikes {
+            return;
+        }
         let statement = self.as_the_server_reads();
-        if self.has_changed() {
+        if has_changed {
             let by_program = self.may_be_changed_by_programs(&statement);
             if by_program && self.has_only_changed_schemas() {
                 // Any program of another schema is reported like this, and most have changed nothing.

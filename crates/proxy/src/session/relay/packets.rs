@@ -15,12 +15,13 @@ use crate::backend::{PrepareOk, Reports, ServerError, TransactionReports, Wanted
 impl Relay<'_> {
     /// Handles a packet that is examined; it follows the ready bytes.
     pub(super) async fn special(&mut self, next: Next) -> Result<Result<(), Malformed>, Broken> {
-        if self.answering.apart {
-            self.change_status(next, |status| status.without(Status::AUTOCOMMIT));
-        }
-        if self.answering.columns_told != 0 {
-            let differs = self.has_new_columns();
-            self.change_status(next, |status| with_new_columns(status, differs));
+        if let Next::Eof { length } | Next::ColumnsEnd { length } = next
+            && length > 0
+        {
+            let status = Eof::decode(self.payload(length)).map(|eof| self.shown(eof.status));
+            if let Ok(status) = status {
+                self.put_status(Eof::STATUS_AT, status);
+            }
         }
         let done = match next {
             Next::More { .. } => Ok(()),
@@ -70,23 +71,19 @@ impl Relay<'_> {
         told != 0 && found != 0 && found != u64::from(told)
     }
 
-    /// Changes the status flags of a packet.
-    fn change_status(&mut self, next: Next, change: impl FnOnce(Status) -> Status) {
-        let (length, is_ok) = match next {
-            Next::Ok { length } => (length, true),
-            Next::Eof { length } | Next::ColumnsEnd { length } if length > 0 => (length, false),
-            _ => return,
-        };
-        let place = match is_ok {
-            true => OkPacket::status_at(self.payload(length)),
-            false => Some(Eof::STATUS_AT),
-        };
-        let start = self.ready + HEADER_LENGTH;
-        if let Some(place) = place
-            && let Some(flags) = self.buffer.filled_mut().get_mut(start + place..start + place + 2)
-            && let [low, high] = *flags
-        {
-            let status = change(Status(u16::from_le_bytes([low, high])));
+    /// The status flags of a packet, as the client is to see them.
+    fn shown(&self, status: Status) -> Status {
+        let status = if self.answering.apart { status.without(Status::AUTOCOMMIT) } else { status };
+        match self.answering.columns_told {
+            0 => status,
+            _ => with_new_columns(status, self.has_new_columns()),
+        }
+    }
+
+    /// Replaces the status flags of the packet that follows the ready bytes; `place` is theirs in its payload.
+    fn put_status(&mut self, place: usize, status: Status) {
+        let start = self.ready + HEADER_LENGTH + place;
+        if let Some(flags) = self.buffer.filled_mut().get_mut(start..start + 2) {
             flags.copy_from_slice(&status.0.to_le_bytes());
         }
     }
@@ -170,21 +167,16 @@ impl Relay<'_> {
         if opens_cursor && status.contains(Status::CURSOR_EXISTS) {
             self.eof_owed = false;
         } else {
-            let hidden = if self.answering.apart { Status::AUTOCOMMIT } else { Status::default() };
-            self.put_owed_eof(status.without(Status::SESSION_STATE_CHANGED).without(hidden));
+            self.put_owed_eof(status.without(Status::SESSION_STATE_CHANGED));
         }
         true
     }
 
     pub(super) fn put_owed_eof(&mut self, status: Status) {
         self.eof_owed = false;
-        let status = match self.answering.columns_told {
-            0 => status,
-            _ => with_new_columns(status, self.has_new_columns()),
-        };
         let mut sequence = self.tracker.sequence().wrapping_add(1);
         self.set_ready_aside();
-        let eof = Eof { warnings: 0, status };
+        let eof = Eof { warnings: 0, status: self.shown(status) };
         put_encoded(&mut self.out, &mut sequence, |out| eof.encode(out));
         self.tracker.inserted();
     }
@@ -197,10 +189,24 @@ impl Relay<'_> {
     }
 
     pub(super) fn ok(&mut self, length: usize) -> Result<(), Malformed> {
-        let payload = self.payload(length).to_vec();
         let capabilities = self.backend.login.capabilities;
-        let ok = OkPacket::decode(&payload, capabilities)?;
-        self.learn(&ok)?;
+        let payload = self.payload(length);
+        let ok = OkPacket::decode(payload, capabilities)?;
+        let status = self.shown(ok.status);
+        if status == ok.status
+            && let Some(ok) = ok.without_texts()
+        {
+            return self.ok_as_told(length, &ok);
+        }
+        let (place, payload) = (OkPacket::status_at(payload), payload.to_vec());
+        if let Some(place) = place {
+            self.put_status(place, status);
+        }
+        self.ok_as_told(length, &OkPacket { status, ..OkPacket::decode(&payload, capabilities)? })
+    }
+
+    fn ok_as_told(&mut self, length: usize, ok: &OkPacket<'_>) -> Result<(), Malformed> {
+        self.learn(ok)?;
         if self.file_refused {
             let text = b"The used command is not allowed with this MySQL version";
             let errno = Errno::NOT_ALLOWED_COMMAND;
@@ -211,22 +217,22 @@ impl Relay<'_> {
         }
         let was_eof = ok.header == OkPacket::END_OF_ROWS;
         if was_eof && !self.client_deprecates_eof() {
-            let eof = Eof { warnings: ok.warnings, status: self.status_of_eof(&ok)? };
+            let eof = Eof { warnings: ok.warnings, status: self.status_of_eof(ok)? };
             self.replace(length, Some(&|out| eof.encode(out)));
         } else if self.is_init_db && ok.warnings != self.session.data.warnings {
             // MySQL repeats the count of the previous statement here, which may have been one of our own.
-            let session_state = self.visible_changes(&ok)?;
+            let session_state = self.visible_changes(ok)?;
             let shown =
-                OkPacket { session_state: &session_state, warnings: self.session.data.warnings, ..ok };
+                OkPacket { session_state: &session_state, warnings: self.session.data.warnings, ..*ok };
             let client = self.session.client.capabilities;
             self.replace(length, Some(&|out| shown.encode(out, client)));
         } else if ok.status.contains(Status::SESSION_STATE_CHANGED) {
-            let session_state = self.visible_changes(&ok)?;
+            let session_state = self.visible_changes(ok)?;
             let tracks = self.session.client.capabilities.contains(Capabilities::SESSION_TRACK);
             if tracks && session_state == ok.session_state {
                 self.pass(length);
             } else {
-                let visible = OkPacket { session_state: &session_state, ..ok };
+                let visible = OkPacket { session_state: &session_state, ..*ok };
                 let client = self.session.client.capabilities;
                 self.replace(length, Some(&|out| visible.encode(out, client)));
             }
