@@ -142,6 +142,56 @@ fn privileges_of_an_account_are_those_that_it_has_now() {
     }
 }
 
+/// Statements about accounts in forms whose text does not show them to everybody: what the monitor finds is in force within seconds.
+#[test]
+fn privileges_that_change_by_other_ways_are_in_force_within_seconds() {
+    for flavour in Flavour::both() {
+        let set_up = [
+            "CREATE DATABASE s",
+            "CREATE TABLE s.t (a INT)",
+            "CREATE USER plain@'%' IDENTIFIED BY 'plain'",
+            "GRANT SELECT ON s.* TO plain@'%'",
+            "CREATE PROCEDURE s.run(sentence TEXT) BEGIN SET @s = sentence; PREPARE q FROM @s; EXECUTE q; END",
+        ];
+        let stand = Stand::with(ServerOptions::new(flavour), &set_up, |config| {
+            monitored(config).user("plain", "plain", "")
+        });
+        let may_insert = |plain: &mut RawClient| plain.query("INSERT INTO t VALUES (1)").error().is_none();
+        let mut plain = stand.client_as("plain");
+        plain.query("USE s");
+        assert!(!may_insert(&mut plain));
+        let change = |form: &str, text: &str| match form {
+            "elsewhere" => assert_eq!(stand.direct().query(text).error(), None),
+            "called" => assert_eq!(stand.client().query(format!("CALL s.run(\"{text}\")")).error(), None),
+            "prepared" => {
+                let mut admin = stand.client();
+                for statement in [&*format!("PREPARE q FROM \"{text}\""), "EXECUTE q"] {
+                    assert_eq!(admin.query(statement).error(), None, "{statement}");
+                }
+            }
+            comment => {
+                let answer = stand.client().query(comment.replace("..", text));
+                assert_eq!(answer.error(), None, "{flavour:?} {form} {text}");
+            }
+        };
+        for form in ["/*!50000 .. */", "/*! .. */", "elsewhere", "called", "prepared"] {
+            for (text, is_allowed) in
+                [("GRANT INSERT ON s.* TO plain@'%'", true), ("REVOKE INSERT ON s.* FROM plain@'%'", false)]
+            {
+                change(form, text);
+                let limit = std::time::Duration::from_secs(45);
+                let began = std::time::Instant::now();
+                while may_insert(&mut plain) != is_allowed {
+                    assert!(began.elapsed() < limit, "{flavour:?} {form} {text}");
+                    std::thread::sleep(std::time::Duration::from_millis(50));
+                }
+                let is_read = form.starts_with('/');
+                assert!(!is_read || began.elapsed() < std::time::Duration::from_secs(2), "{form}: at once");
+            }
+        }
+    }
+}
+
 #[test]
 fn child_rows_that_a_cascade_deletes_are_in_the_binary_log_of_mysql() {
     let options = ServerOptions::new(Flavour::MySql9).option("--log-bin=b").option("--server-id=9");

@@ -1,7 +1,9 @@
 //! A client's session is brought back as it was, also what a server fixes at one moment, what it reports in two meanings, and
 //! what cannot be brought back any more.
 
-use narrows_testkit::{Answer, Flavour, Narrows, NarrowsConfig, RawClient, ServerOptions, command};
+use narrows_testkit::{
+    Answer, Flavour, Login, Narrows, NarrowsConfig, RawClient, ServerOptions, capability, command,
+};
 
 use crate::support::Stand;
 
@@ -14,13 +16,15 @@ enum Step {
     Prepare(usize, String),
     /// Executes what it has prepared last.
     Execute(usize),
+    /// The same, with a cursor where the statement can have one.
+    ExecuteWithCursor(usize),
     /// `COM_INIT_DB`.
     InitDb(usize, String),
     /// `COM_RESET_CONNECTION`.
     Reset(usize),
 }
 
-use Step::{Execute, InitDb, Prepare, Reset, Run};
+use Step::{Execute, ExecuteWithCursor, InitDb, Prepare, Reset, Run};
 
 fn run(who: usize, text: &str) -> Step {
     Run(who, text.to_owned())
@@ -37,8 +41,11 @@ struct Twins {
 impl Twins {
     fn new(stand: &Stand, narrows: &Narrows) -> Twins {
         let client = || {
-            let mut client = narrows.client();
+            let mut client = RawClient::connect(&narrows.endpoint());
             client.set_patience(std::time::Duration::from_secs(60));
+            client
+                .login(&Login::new("sbtest", "sbtest").with(capability::MULTI_STATEMENTS))
+                .expect("a login");
             client
         };
         Twins {
@@ -67,8 +74,9 @@ impl Twins {
                             ids[*who] = answer.packets[0].payload.get(1..5).unwrap_or_default().to_vec();
                             return vec![answer.packets[0].payload.get(5..9).unwrap_or_default().to_vec()];
                         }
-                        Execute(who) => {
-                            let body = [&ids[*who][..], &[0, 1, 0, 0, 0]].concat();
+                        Execute(who) | ExecuteWithCursor(who) => {
+                            let flags = u8::from(matches!(step, ExecuteWithCursor(_)));
+                            let body = [&ids[*who][..], &[flags, 1, 0, 0, 0]].concat();
                             clients[*who].command(command::STMT_EXECUTE, &body)
                         }
                         InitDb(who, schema) => clients[*who].command(command::INIT_DB, schema.as_bytes()),
@@ -137,6 +145,9 @@ const READ: &[&str] = &[
     "INSERT INTO d.s VALUES (@v)",
     "SELECT code FROM d.k WHERE code = @v",
     "DELETE FROM d.k WHERE code = @v",
+    "SELECT code FROM d.k WHERE code IN ((SELECT @v), 'zero')",
+    "SELECT ROUND(1.5555, (SELECT IF(@v = 5, 1, 2)))",
+    "DELETE FROM d.k WHERE code IN (CONCAT('', (SELECT @v)), '0')",
 ];
 
 const TABLES: &[&str] = &[
@@ -481,4 +492,270 @@ fn what_is_set_again_means_what_it_meant() {
         }
     }
     none_differ(Flavour::MariaDb, &differences);
+}
+
+/// What MySQL resolves when a session runs a program first, and MariaDB each time.
+const RESOLVED: &[(&str, [&str; 2])] = &[
+    ("lc_time_names = 'de_DE'", ["lc_time_names = 'fr_FR'", "lc_time_names = DEFAULT"]),
+    ("div_precision_increment = 2", ["div_precision_increment = 9", "sql_mode = ''"]),
+    ("default_week_format = 3", ["default_week_format = 6", "default_week_format = DEFAULT"]),
+    ("group_concat_max_len = 5", ["group_concat_max_len = 7", "group_concat_max_len = DEFAULT"]),
+    ("@lo = 'a', @hi = 'b'", ["@lo = 9, @hi = 10", "@lo = 9e0, @hi = 10e0"]),
+    ("@lo = 9, @hi = 10", ["@lo = '9', @hi = '10'", "sql_mode = ''"]),
+];
+
+/// What comes between the client's settings and the program; some of it keeps the connection.
+const BETWEEN: &[&str] = &[
+    "SELECT 1",
+    "BEGIN",
+    "START TRANSACTION READ ONLY",
+    "SHOW TABLES IN d",
+    "SET sql_notes = 1",
+    "DO 1",
+    "COMMIT",
+];
+
+#[test]
+fn a_program_is_resolved_in_its_clients_own_session() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(
+            flavour,
+            &[
+                "CREATE DATABASE d",
+                "CREATE TABLE d.n (a INT)",
+                "INSERT INTO d.n VALUES (1), (2), (3)",
+                "CREATE FUNCTION d.f() RETURNS TEXT READS SQL DATA RETURN CONCAT_WS(' ', MONTHNAME('2024-03-09'), 1 / 7, \
+                 WEEK('2024-03-09'), (SELECT GROUP_CONCAT(a, 'x') FROM d.n), @lo < @hi)",
+                "CREATE VIEW d.v AS SELECT d.f() AS f",
+            ],
+        );
+        let mut differences = Vec::new();
+        for (others, own) in RESOLVED {
+            for own in own {
+                for between in BETWEEN {
+                    let mut twins = Twins::new(&stand, &stand.narrows);
+                    let steps = [
+                        run(1, &format!("SET {others}")),
+                        run(1, "SELECT f FROM d.v"),
+                        run(0, &format!("SET {own}")),
+                        run(0, between),
+                        run(0, "SELECT f FROM d.v"),
+                    ];
+                    differences.extend(twins.differs(&steps, &[]));
+                }
+            }
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+/// What is set for one statement, and reported, in forms that do not begin with SET STATEMENT.
+#[test]
+fn what_holds_for_one_statement_of_any_kind_is_not_kept() {
+    let stand = |flavour| {
+        Stand::new(
+            flavour,
+            &[
+                "CREATE DATABASE d",
+                "CREATE TABLE d.t (a INT)",
+                "INSERT INTO d.t VALUES (1)",
+                "CREATE TRIGGER d.g BEFORE INSERT ON d.t FOR EACH ROW SET STATEMENT lock_wait_timeout = 3 FOR SET @x = 1",
+                "CREATE PROCEDURE d.p() SET STATEMENT lock_wait_timeout = 3 FOR TRUNCATE TABLE d.t",
+            ],
+        )
+    };
+    Flavour::MariaDb.if_tested(|flavour| {
+        let stand = stand(flavour);
+        let mut twins = Twins::new(&stand, &stand.narrows);
+        let mut differences = Vec::new();
+        for statement in [
+            "ALTER TABLE d.t NOWAIT COMMENT = 'x'",
+            "ALTER TABLE d.t WAIT 2 COMMENT = 'y'",
+            "TRUNCATE TABLE d.t NOWAIT",
+            "DROP TABLE IF EXISTS d.nosuch WAIT 2",
+            "CREATE INDEX i ON d.t NOWAIT (a)",
+            "DROP INDEX i ON d.t WAIT 2",
+            "OPTIMIZE TABLE d.t NOWAIT",
+            "LOCK TABLES d.t WRITE WAIT 1; UNLOCK TABLES",
+            "LOCK TABLES d.t WRITE NOWAIT",
+            "SELECT * FROM d.t FOR UPDATE NOWAIT",
+            "TRUNCATE TABLE d.t NOWAIT; SELECT 1",
+            "DO 1; TRUNCATE TABLE d.t NOWAIT; SET @z = 1",
+            "EXECUTE IMMEDIATE 'TRUNCATE TABLE d.t NOWAIT'",
+            "CALL d.p()",
+            "BEGIN NOT ATOMIC TRUNCATE TABLE d.t WAIT 1; END",
+            "SET STATEMENT max_statement_time = 5 FOR TRUNCATE TABLE d.t NOWAIT",
+        ] {
+            let values = "SELECT @@lock_wait_timeout, @@innodb_lock_wait_timeout, @@max_statement_time";
+            for before in ["SELECT 1", "SET lock_wait_timeout = 11"] {
+                let steps = [
+                    run(0, before),
+                    run(0, statement),
+                    run(0, "UNLOCK TABLES"),
+                    run(0, values),
+                    // It may keep the connection.
+                    Reset(0),
+                    run(1, values),
+                    run(0, before),
+                    run(0, statement),
+                    run(0, "UNLOCK TABLES"),
+                    run(0, values),
+                ];
+                differences.extend(twins.differs(&steps, &["TRUNCATE TABLE d.t"]));
+            }
+        }
+        none_differ(flavour, &differences);
+    });
+}
+
+#[test]
+fn an_empty_text_is_what_the_mode_of_its_statement_says() {
+    Flavour::MariaDb.if_tested(|flavour| {
+        let stand = Stand::new(flavour, &[]);
+        let mut twins = Twins::new(&stand, &stand.narrows);
+        let mut differences = Vec::new();
+        for modes in [
+            ["EMPTY_STRING_IS_NULL", ""],
+            ["", "EMPTY_STRING_IS_NULL"],
+            ["ANSI,EMPTY_STRING_IS_NULL", "ANSI"],
+        ] {
+            let steps = [
+                run(0, &format!("SET sql_mode = '{}'", modes[0])),
+                run(0, "SET @v = '', @w = 'x'"),
+                run(0, &format!("SET sql_mode = '{}'", modes[1])),
+                run(1, "SELECT @v IS NULL"),
+                run(0, "SELECT @v IS NULL, @w"),
+            ];
+            differences.extend(twins.differs(&steps, &[]));
+        }
+        none_differ(flavour, &differences);
+    });
+}
+
+#[test]
+fn a_statement_that_fails_leaves_no_transaction_to_others() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, &["CREATE DATABASE d", "CREATE TABLE d.t (a INT) ENGINE=InnoDB"]);
+        let mut differences = Vec::new();
+        for text in [
+            "CREATE TABLE d.x (a INT) START TRANSACTION AS SELECT 1 AS a",
+            "/*!80021 CREATE TABLE d.x (a INT) START TRANSACTION AS SELECT 1 AS a */",
+            "CREATE TABLE d.x (a INT) START TRANSACTION",
+            "CREATE TEMPORARY TABLE d.x (a INT) START TRANSACTION AS SELECT 1 AS a",
+            "ALTER TABLE d.t START TRANSACTION",
+            "CREATE TABLE d.t (a INT)",
+        ] {
+            let mut twins = Twins::new(&stand, &stand.narrows);
+            let steps = [
+                run(0, text),
+                // If it keeps the connection.
+                Reset(0),
+                run(1, "INSERT INTO d.t VALUES (1)"),
+                run(1, "ROLLBACK"),
+                run(1, "SELECT COUNT(*) FROM d.t"),
+            ];
+            differences.extend(twins.differs(&steps, &["DROP TABLE IF EXISTS d.x", "TRUNCATE TABLE d.t"]));
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+/// MySQL makes a variable when it resolves an assignment, and evaluates some conditions then.
+#[test]
+fn what_is_only_prepared_leaves_no_variable_to_others() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let mut differences = Vec::new();
+        for text in [
+            "SET @v = ?",
+            "SET @v = 'x'",
+            "SELECT @v := ?",
+            "DO @v := 1",
+            "SELECT 1 INTO @v",
+            "SELECT 1 FROM d.k WHERE (@v := 'theirs') IS NOT NULL",
+            "SELECT 1 FROM d.k WHERE code = (@v := 1)",
+            "SELECT LEFT('abc', @v := 2)",
+            "SELECT @v := nosuch FROM d.k",
+            "CALL nosuch(@v := 1)",
+        ] {
+            let mut twins = Twins::new(&stand, &stand.narrows);
+            let steps = [
+                Prepare(1, text.to_owned()),
+                run(0, "SELECT IFNULL(@v, 9) < IFNULL(@w, 10), COALESCE(@v, 5)"),
+                run(1, "SELECT 1"),
+                run(0, "SELECT @v"),
+            ];
+            differences.extend(twins.differs(&steps, &[]));
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+/// The status of its results says that there is a cursor, and rows follow.
+#[test]
+fn a_procedure_with_a_cursor_of_its_own_is_executed_with_one_of_the_client() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(
+            flavour,
+            &[
+                "CREATE DATABASE d",
+                "CREATE TABLE d.n (a INT)",
+                "INSERT INTO d.n VALUES (1), (2), (3)",
+                "CREATE PROCEDURE d.p() BEGIN DECLARE v INT; DECLARE done INT DEFAULT 0; DECLARE c CURSOR FOR SELECT a FROM d.n; \
+                 DECLARE CONTINUE HANDLER FOR NOT FOUND SET done = 1; OPEN c; read_all: LOOP FETCH c INTO v; \
+                 IF done THEN LEAVE read_all; END IF; SELECT a, v FROM d.n; END LOOP; CLOSE c; END",
+            ],
+        );
+        let mut twins = Twins::new(&stand, &stand.narrows);
+        let prepare = Prepare(0, "CALL d.p()".to_owned());
+        let steps = [
+            prepare,
+            ExecuteWithCursor(0),
+            Execute(0),
+            ExecuteWithCursor(0),
+            run(0, "SELECT 1"),
+            // A routine keeps the connection.
+            Reset(0),
+            run(1, "SELECT 2"),
+        ];
+        none_differ(flavour, &twins.differs(&steps, &[]).into_iter().collect::<Vec<_>>());
+    }
+}
+
+/// Between XA END and its end an XA transaction lets nothing be asked: Narrows does without.
+#[test]
+fn an_xa_transaction_survives_what_would_have_to_be_asked() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, &["CREATE DATABASE d", "CREATE TABLE d.t (a INT) ENGINE=InnoDB"]);
+        let mut differences = Vec::new();
+        for before in ["SELECT 1", "INSERT IGNORE INTO d.t VALUES ('y')"] {
+            for text in [
+                "SET @@time_zone = '+01:00'",
+                "SET @@session.sql_mode = CONCAT('ANSI', '')",
+                "SET NAMES latin1",
+                "SET @x = 1",
+                "GET DIAGNOSTICS @n = NUMBER",
+                "SHOW WARNINGS",
+                "SELECT @@session_track_schema",
+                "SHOW SESSION VARIABLES LIKE 'time_zone'",
+                "SELECT LAST_INSERT_ID()",
+            ] {
+                let mut twins = Twins::new(&stand, &stand.narrows);
+                let steps = [
+                    run(1, "SET @y = 2"),
+                    run(0, "XA START 'x'"),
+                    run(0, "INSERT INTO d.t VALUES (7)"),
+                    run(0, before),
+                    run(0, "XA END 'x'"),
+                    run(0, text),
+                    run(0, "XA PREPARE 'x'"),
+                    run(0, "XA COMMIT 'x'"),
+                    run(0, "SELECT a FROM d.t"),
+                    run(0, "SELECT @@time_zone, @@sql_mode"),
+                ];
+                differences.extend(twins.differs(&steps, &["TRUNCATE TABLE d.t"]));
+            }
+        }
+        none_differ(flavour, &differences);
+    }
 }

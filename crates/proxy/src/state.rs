@@ -19,7 +19,7 @@ pub use names::{
     TRACKS_STATE, TRACKS_TRANSACTIONS, UNKNOWN, UTF8MB4_COLLATION, WRONG_DEFAULTS, are_one, is_variable_name,
     is_word, quoted, slot, whole_of,
 };
-use names::{OTHER_LETTERS, TIMEOUTS, WITHOUT_MEANING, identifier, is_number};
+use names::{EVALUATED_BY_PROGRAMS, OTHER_LETTERS, TIMEOUTS, WITHOUT_MEANING, identifier, is_number};
 
 /// One session variable that differs from the server's default.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,6 +204,12 @@ impl SessionState {
         }
     }
 
+    /// Whether the session has set this SQL mode.
+    pub fn has_mode(&self, mode: &str) -> bool {
+        let modes = self.literal("sql_mode").unwrap_or_default().trim_matches('\'');
+        modes.split(',').any(|it| it.eq_ignore_ascii_case(mode))
+    }
+
     /// A string as this state reads it, in a form that means the same in every state; `None` when the state's
     /// collation is not known.
     pub fn text_literal(&self, text: &[u8], family: Family) -> Option<String> {
@@ -272,13 +278,23 @@ impl SessionState {
         !self.user_variables.is_empty()
     }
 
-    /// Whether the same user variables are set here and in `other`, to values of the same types.
-    pub fn types_user_variables_like(&self, other: &SessionState) -> bool {
+    /// Whether a stored program that a session has first run in the state `first` means in it what it would mean in one that first
+    /// runs it in this state. MySQL resolves a program once for a session, with the types of the session's user variables, and
+    /// some of what its variables say.
+    pub fn resolves_programs_like(&self, first: &SessionState) -> bool {
         let types = |state: &SessionState| {
             let type_of = |(name, literal): &(Box<str>, Box<str>)| (name.clone(), Type::of(literal));
             state.user_variables.iter().map(type_of).collect::<Vec<_>>()
         };
-        self.user_variables == other.user_variables || types(self) == types(other)
+        // Variables that are not set are NULL, whatever their types are believed to be.
+        let are_typed = self.user_variables.is_empty()
+            || self.user_variables == first.user_variables
+            || types(self) == types(first);
+        are_typed && self.variables_for_programs().eq(first.variables_for_programs())
+    }
+
+    fn variables_for_programs(&self) -> impl Iterator<Item = &Variable> {
+        self.variables_for_prepare().filter(|variable| !EVALUATED_BY_PROGRAMS.contains(&&*variable.slot))
     }
 
     /// This state with the user variables and the short timeouts of `other`: what a backend connection is in after it was

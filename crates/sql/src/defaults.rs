@@ -1,6 +1,6 @@
 //! Which statements change what new sessions of a server begin with, and open ones keep as it was.
 
-use crate::set::{Assignment, OtherSet, Scope, TransactionScope, parse};
+use crate::set::{Assignment, OtherSet, Scope, TransactionScope, for_one_statement, parse};
 use crate::token::{Escapes, Lexer, TokenKind};
 use crate::word_at;
 
@@ -18,6 +18,9 @@ pub enum ChangedDefaults {
 pub fn changed_defaults(text: &[u8]) -> Option<ChangedDefaults> {
     let word = |index| word_at(text, index);
     let object = match &*word(0) {
+        b"SET" if *word(1) == *b"STATEMENT" => {
+            return for_one_statement(text, Escapes::Backslash).and_then(|it| changed_defaults(it.text));
+        }
         b"SET" => return changed_by_set(text),
         b"GRANT" | b"REVOKE" => return Some(ChangedDefaults::Logins),
         b"FLUSH" => {
@@ -93,6 +96,12 @@ mod tests {
             ("DROP SCHEMA d", Some(ChangedDefaults::Sessions)),
             ("GRANT SELECT ON d.* TO u", Some(ChangedDefaults::Logins)),
             ("REVOKE ALL ON d.* FROM u", Some(ChangedDefaults::Logins)),
+            ("/*!80000 REVOKE ALL ON d.* FROM u */", Some(ChangedDefaults::Logins)),
+            ("/*M!100000 grant r TO u */", Some(ChangedDefaults::Logins)),
+            ("/*!50700 ALTER */ /*! USER */ u ACCOUNT LOCK", Some(ChangedDefaults::Logins)),
+            ("SET STATEMENT max_statement_time = 5 FOR GRANT r TO u", Some(ChangedDefaults::Logins)),
+            ("SET STATEMENT sql_mode = '' FOR SELECT 1", None),
+            ("/*!50700 SET GLOBAL sql_mode = '' */", Some(ChangedDefaults::Sessions)),
             ("CREATE USER u", Some(ChangedDefaults::Logins)),
             ("CREATE OR REPLACE USER u", Some(ChangedDefaults::Logins)),
             ("ALTER USER u IDENTIFIED BY 'x'", Some(ChangedDefaults::Logins)),

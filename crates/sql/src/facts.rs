@@ -5,7 +5,7 @@ use crate::flags::Flags;
 use crate::found_rows::has_select;
 use crate::kind::Kind;
 use crate::statement::Statement;
-use crate::words::says;
+use crate::words::{bare_words, says};
 
 impl Statement {
     /// Whether it does nothing but read or write rows, in words that need no closer look: what most statements are. A caller
@@ -137,7 +137,11 @@ impl Statement {
     /// Whether it begins no transaction while autocommit is on, even if it fails, and is no plain statement
     /// ([`Statement::reads_or_writes`]).
     #[must_use]
-    pub fn begins_no_transaction(&self) -> bool {
+    pub fn begins_no_transaction(&self, text: &[u8]) -> bool {
+        // MySQL: CREATE TABLE .. START TRANSACTION AS SELECT .., and so ALTER TABLE.
+        if says(text, b"TRANSACTION") {
+            return false;
+        }
         matches!(
             self.kind,
             Kind::Do
@@ -159,6 +163,20 @@ impl Statement {
                 | Kind::RollbackToSavepoint
                 | Kind::Empty
         )
+    }
+
+    /// Whether MySQL may keep, with the prepared statement, values that user variables have when it is prepared: those of subqueries
+    /// without tables, such as `IN ((SELECT @v), 0)`.
+    #[must_use]
+    pub fn may_keep_values(&self, text: &[u8]) -> bool {
+        if !self.flags.intersects(Flags::USER_VARIABLE) {
+            return false;
+        }
+        let inserts = matches!(self.kind, Kind::Insert | Kind::Replace);
+        let begins_one = |word: &&[u8]| {
+            word.eq_ignore_ascii_case(b"SELECT") || !inserts && word.eq_ignore_ascii_case(b"VALUES")
+        };
+        bare_words(text).filter(begins_one).count() > usize::from(self.kind == Kind::Select)
     }
 
     /// Whether it reads, writes rows or sets something, and has its own transaction while autocommit is on. With autocommit off
@@ -253,21 +271,39 @@ mod tests {
     use super::*;
     use crate::classify;
 
-    type Fact = (&'static str, fn(&Statement) -> bool);
+    type Fact = (&'static str, fn(&Statement, &[u8]) -> bool);
 
     const FACTS: &[Fact] = &[
-        ("is_plain", Statement::is_plain),
-        ("runs_others", Statement::runs_others),
-        ("may_run_programs", Statement::may_run_programs),
-        ("may_change_schema", Statement::may_change_schema),
-        ("begins_no_transaction", Statement::begins_no_transaction),
-        ("reads_or_writes", Statement::reads_or_writes),
-        ("keeps_transaction", Statement::keeps_transaction),
-        ("changes_nothing", Statement::changes_nothing),
-        ("tells_changed_rows", Statement::tells_changed_rows),
-        ("writes_nothing_itself", Statement::writes_nothing_itself),
-        ("asks_about_last", Statement::asks_about_last),
+        ("is_plain", |it, _| it.is_plain()),
+        ("runs_others", |it, _| it.runs_others()),
+        ("may_run_programs", |it, _| it.may_run_programs()),
+        ("may_change_schema", |it, _| it.may_change_schema()),
+        ("begins_no_transaction", |it, text| it.begins_no_transaction(text)),
+        ("reads_or_writes", |it, _| it.reads_or_writes()),
+        ("keeps_transaction", |it, _| it.keeps_transaction()),
+        ("changes_nothing", |it, _| it.changes_nothing()),
+        ("tells_changed_rows", |it, _| it.tells_changed_rows()),
+        ("writes_nothing_itself", |it, _| it.writes_nothing_itself()),
+        ("asks_about_last", |it, _| it.asks_about_last()),
     ];
+
+    #[test]
+    fn subqueries_may_keep_values_of_user_variables() {
+        for (query, may) in [
+            ("SELECT a FROM t WHERE a = @v", false),
+            ("SELECT a FROM t WHERE a IN ((SELECT @v), 0)", true),
+            ("(SELECT @v)", false),
+            ("SELECT a FROM t WHERE a IN ((SELECT 1), 0)", false),
+            ("SELECT a FROM t WHERE a IN ((VALUES ROW(@v)), 0)", true),
+            ("DELETE FROM t WHERE a IN ((select @v), 0)", true),
+            ("UPDATE t SET a = @v WHERE b = 'SELECT'", false),
+            ("INSERT INTO t VALUES (@v)", false),
+            ("INSERT INTO t VALUES (ROUND(1.5, (SELECT @v)))", true),
+            ("DO ROUND(1.5, (SELECT @v))", true),
+        ] {
+            assert_eq!(classify(query.as_bytes()).may_keep_values(query.as_bytes()), may, "{query}");
+        }
+    }
 
     /// The rows of `tests/vectors/facts.txt`.
     #[test]
@@ -278,9 +314,10 @@ mod tests {
         let mut count = 0;
         for row in rows {
             let (wanted, query) = row.split_once('|').expect("two parts");
-            let statement = classify(query.trim().as_bytes());
+            let text = query.trim().as_bytes();
+            let statement = classify(text);
             let found: Vec<_> =
-                FACTS.iter().filter(|(_, fact)| fact(&statement)).map(|(name, _)| *name).collect();
+                FACTS.iter().filter(|(_, fact)| fact(&statement, text)).map(|(name, _)| *name).collect();
             if found.join(" ") != wanted.trim() {
                 wrong.push(format!("{} | {}", found.join(" "), query.trim()));
             }

@@ -509,12 +509,15 @@ fn system_name(token: Token<'_>) -> Result<(Option<Scope>, String), NotUnderstoo
     Ok((None, lower(name, token)?))
 }
 
-/// The name of a user variable. It is an error if another `sql_mode` or character set would change how it is read.
+/// The name of a user variable. It is an error if another `sql_mode`, character set or server would change how it is read.
 fn user_name(token: Token<'_>) -> Result<String, NotUnderstood> {
+    let refused = Err(NotUnderstood::Unexpected { at: token.start });
     if !token.text.is_ascii() || token.text.contains(&b'\\') {
-        return Err(NotUnderstood::Unexpected { at: token.start });
+        return refused;
     }
-    lower(token.text.get(1..).unwrap_or_default(), token)
+    let name = lower(token.text.get(1..).unwrap_or_default(), token)?;
+    // MySQL takes it for the name without the blank, MariaDB for another one.
+    if name.ends_with(' ') { refused } else { Ok(name) }
 }
 
 /// A name in lower case without its quotes; an error if it is empty or not UTF-8.

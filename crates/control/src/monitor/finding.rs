@@ -1,6 +1,7 @@
 //! What checks can find out about a server.
 
 use narrows_proxy::snapshot::{CheckType, HostgroupId};
+use narrows_sql::ChangedDefaults;
 
 use super::cluster::roster::Roster;
 use super::cluster::views::View;
@@ -25,8 +26,8 @@ pub enum Finding {
     Roster(Address, ClusterId, Roster),
     /// The view that a node of a cluster has; `None`: it has none, or cannot be used.
     View(Address, ClusterId, Option<View>),
-    /// What sessions take over from a server has changed: values of global variables, or the character set of a schema.
-    Defaults(Address),
+    /// What sessions, or logins, take over from a server has changed.
+    Defaults(Address, ChangedDefaults),
     /// The zone that a server says it is in.
     Zone(Address, String),
 }

@@ -67,7 +67,7 @@ impl Known {
             Finding::Roster(address, cluster, roster) => self.seats.learn_roster(*cluster, address, roster),
             Finding::View(address, cluster, view) => self.seats.learn_view(*cluster, address, view.as_ref()),
             // Workers get it; no server is elsewhere because of it.
-            Finding::Defaults(_) => false,
+            Finding::Defaults(..) => false,
             Finding::Zone(address, zone) => {
                 self.zones.insert(address.clone(), zone.clone()).as_ref() != Some(zone)
             }

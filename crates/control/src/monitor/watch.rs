@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use narrows_proxy::backend::BackendError;
+use narrows_proxy::backend::{BackendError, DefaultsSeen};
 use narrows_proxy::clock::since_1970;
 use narrows_proxy::rt::{Instant, JoinHandle, Notify, select, sleep, spawn_local, timeout, timeout_at};
 use narrows_proxy::snapshot::HostgroupId;
+use narrows_sql::ChangedDefaults;
 
 use super::CHECKS;
 use super::check::{Asking, CheckKind, Outcome, Subject};
@@ -144,15 +145,16 @@ impl Drop for Watch {
 impl Shared {
     /// Reports when what sessions take over from the server has changed, by whatever client.
     async fn watch_defaults(self: Rc<Shared>) {
-        let mut known = None;
+        let mut known: Option<DefaultsSeen> = None;
+        let (mut logins_are_old, mut logins_told) = (false, None::<Instant>);
         loop {
             let limit = self.reports.settings().timing("ping").timeout;
             let connections = self.connections();
             let look = async {
                 let backend = connections.lease(limit).await?;
-                let found = backend.defaults_fingerprint(limit).await?;
+                let found = backend.defaults_seen(limit).await?;
                 connections.give_back(backend);
-                Ok::<u64, BackendError>(found)
+                Ok::<DefaultsSeen, BackendError>(found)
             };
             let found = {
                 // The semaphore is never closed.
@@ -160,9 +162,17 @@ impl Shared {
                 timeout(limit, look).await
             };
             if let Ok(Ok(found)) = found
-                && known.replace(found).is_some_and(|before| before != found)
+                && let Some(before) = known.replace(found)
             {
-                self.reports.find(Finding::Defaults(self.address.clone()));
+                if before.sessions != found.sessions {
+                    self.reports.find(Finding::Defaults(self.address.clone(), ChangedDefaults::Sessions));
+                }
+                logins_are_old |= before.logins != found.logins;
+            }
+            // Some make accounts all the time, and each time the server's connections are replaced.
+            if logins_are_old && logins_told.is_none_or(|told| told.elapsed() >= LEAST_BETWEEN_LOGINS) {
+                self.reports.find(Finding::Defaults(self.address.clone(), ChangedDefaults::Logins));
+                (logins_are_old, logins_told) = (false, Some(Instant::now()));
             }
             let interval = self.reports.settings().timing("ping").interval;
             sleep(interval.clamp(LEAST_BETWEEN_LOOKS, MOST_BETWEEN_LOOKS)).await;
@@ -262,6 +272,9 @@ fn is_refusal(error: &BackendError) -> bool {
 /// seconds, and seldom enough for what the question costs, some milliseconds.
 const LEAST_BETWEEN_LOOKS: Duration = Duration::from_millis(500);
 const MOST_BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+
+/// How often the connections to a server may be replaced because its accounts have changed.
+const LEAST_BETWEEN_LOGINS: Duration = Duration::from_secs(30);
 
 /// When a check started.
 struct Start {

@@ -9,6 +9,7 @@ use narrows_proxy::hostgroup::{Hostgroup, Server};
 use narrows_proxy::lag::ReplicaLag;
 use narrows_proxy::server::DataPlane;
 use narrows_proxy::snapshot::{ServerRow, ServerStatus};
+use narrows_sql::ChangedDefaults;
 
 use super::Runtime;
 use super::servers::LAG_CHECKS;
@@ -26,8 +27,8 @@ impl Runtime {
         let settings = store.variables().for_monitor();
         let mut changed = false;
         for finding in &report.findings {
-            if let Finding::Defaults(address) = finding {
-                self.renew_defaults(address);
+            if let Finding::Defaults(address, what) = finding {
+                self.renew_defaults(address, *what);
             }
             changed |= self.servers.learn(finding, &self.rows, &settings);
         }
@@ -55,12 +56,12 @@ impl Runtime {
     }
 
     /// Has the connections to a server take over again what it gives to new sessions.
-    fn renew_defaults(&self, address: &Address) {
+    fn renew_defaults(&self, address: &Address, what: ChangedDefaults) {
         let Some(snapshot) = self.plane.running().map(DataPlane::snapshot) else { return };
         let servers = snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers);
         servers
             .filter(|server| Address::of(&server.row) == *address)
-            .for_each(|server| server.figures.defaults.variables_change());
+            .for_each(|server| server.figures.defaults.change(what));
     }
 
     /// Informs the workers of what has changed.

@@ -317,7 +317,9 @@ fn tell(finding: &Finding) {
     match finding {
         // The change of its role has a line of its own.
         Finding::Node(..) | Finding::View(..) | Finding::Roster(..) => {}
-        Finding::Defaults(server) => tracing::debug!(%server, "global variables or schemas have changed"),
+        Finding::Defaults(server, what) => {
+            tracing::debug!(%server, ?what, "what connections take over from the server has changed");
+        }
         Finding::Zone(server, segment) => tracing::debug!(%server, segment, "a node says its segment"),
         Finding::Topology(server, topology) => match topology.switchover {
             BlueGreen::None => {}

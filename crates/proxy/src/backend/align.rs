@@ -320,14 +320,19 @@ impl Backend {
     /// Fetches what the connection keeps for another client, before that is lost.
     ///
     /// # Errors
-    /// As [`Backend::align`].
+    /// As [`Backend::align`]; the connection is closed.
     pub async fn collect_diagnostics(&mut self, limit: Duration) -> Result<(), BackendError> {
         self.drop_unwanted_diagnostics();
         match self.login.uncollected.take() {
             Some(uncollected) => {
                 let nothing = Difference::default();
                 let asked = self.send_difference(&nothing, Some(uncollected), ReportQuestions::default());
-                timeout(limit, asked).await.unwrap_or(Err(BackendError::Timeout)).map(|_| ())
+                let collected = timeout(limit, asked).await.unwrap_or(Err(BackendError::Timeout));
+                if collected.is_err() {
+                    // Further answers may follow, which nobody must take for those to his own questions.
+                    self.card().cut_off("what it kept for its last client could not be read");
+                }
+                collected.map(drop)
             }
             None => Ok(()),
         }

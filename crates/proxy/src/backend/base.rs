@@ -1,6 +1,7 @@
 //! What the session of a connection has that has changed nothing: the server's defaults, and what is run first on every connection
 //! of Narrows (`mysql-init_connect`) or of the server (its own `init_connect`). A reset leads back to it.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -219,13 +220,11 @@ impl Backend {
         }
     }
 
-    /// A number that changes when a global variable of the server changes that sessions take over, or the character set of a
-    /// schema that the account sees.
+    /// What connections take over from the server, as it is now.
     ///
     /// # Errors
     /// As [`Backend::ask`]; a server that refuses an answer tells less.
-    pub async fn defaults_fingerprint(&self, limit: Duration) -> Result<u64, BackendError> {
-        use std::hash::{DefaultHasher, Hash, Hasher};
+    pub async fn defaults_seen(&self, limit: Duration) -> Result<DefaultsSeen, BackendError> {
         let mut hasher = DefaultHasher::new();
         let mut may_ask_schemas = true;
         match self.login.family {
@@ -253,8 +252,22 @@ impl Backend {
             schemas.sort();
             schemas.hash(&mut hasher);
         }
-        Ok(hasher.finish())
+        let sessions = hasher.finish();
+        let mut counts = self.told(ACCOUNT_STATEMENTS, limit).await?.unwrap_or_default().rows;
+        counts.sort();
+        let mut hasher = DefaultHasher::new();
+        counts.hash(&mut hasher);
+        Ok(DefaultsSeen { sessions, logins: hasher.finish() })
     }
+}
+
+/// Numbers that change with what a server gives to its connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DefaultsSeen {
+    /// Changes with a global variable that sessions take over, and with the character set of a schema that the account sees.
+    pub sessions: u64,
+    /// Changes when anybody, also a stored program, has run a statement about accounts, roles or privileges.
+    pub logins: u64,
 }
 
 /// Whether sessions take over the global value of this variable (MySQL).
@@ -295,6 +308,12 @@ fn mariadb_values(table: Table) -> Vec<Value> {
 /// is not that of `sql_select_limit`.
 const MYSQL_VARIABLES: &str = "SELECT CAST(VARIABLE_NAME AS BINARY), CAST(VARIABLE_VALUE AS BINARY) \
 FROM performance_schema.session_variables LIMIT 10000";
+
+/// Only `SHOW` has these counters on both servers.
+const ACCOUNT_STATEMENTS: &str = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_alter_user', \
+'Com_alter_user_default_role', 'Com_create_role', 'Com_create_user', 'Com_drop_role', 'Com_drop_user', 'Com_flush', \
+'Com_grant', 'Com_grant_role', 'Com_grant_roles', 'Com_rename_user', 'Com_revoke', 'Com_revoke_all', 'Com_revoke_role', \
+'Com_revoke_roles', 'Com_set_password')";
 
 const MYSQL_GLOBALS: &str = "SELECT CAST(VARIABLE_NAME AS BINARY), CAST(VARIABLE_VALUE AS BINARY) \
 FROM performance_schema.global_variables LIMIT 10000";

@@ -41,8 +41,8 @@ use crate::state::SharedState;
 use crate::stream::{DetachedStream, Stream, TlsError};
 
 pub use ask::Table;
-pub use base::Base;
 use base::FirstStatements;
+pub use base::{Base, DefaultsSeen};
 pub use connect::{connect, kill};
 pub use diagnostics::{
     CLEAR_CONDITIONS, Collected, DiagnosticsReceiver, InsertId, Kinds, ResultSet, Uncollected,
@@ -171,9 +171,11 @@ pub struct Login {
     /// Whether `LASTVAL()` can only return the current client's values: nobody else has used the connection since its
     /// login or last reset, or the current client has drawn values itself (MariaDB).
     pub sequences_are_own: bool,
-    /// Statements have run that may have called stored programs, which MySQL keeps for the session with the types that the user
-    /// variables in them had.
-    pub may_keep_programs: bool,
+    /// The client's state when the first statement ran that may have called stored programs: MySQL keeps them for the session as it
+    /// has resolved them then.
+    pub programs_of: Option<SharedState>,
+    /// Its client has an XA transaction: between XA END and its end the server may refuse to be asked anything.
+    pub is_in_xa: bool,
     /// The statements prepared on it.
     pub statements: Statements,
     /// Identifies it among all connections of this process.
@@ -568,7 +570,7 @@ impl Login {
         self.has_insert_id = false;
         self.has_conditions = false;
         self.sequences_are_own = true;
-        self.may_keep_programs = false;
+        self.programs_of = None;
     }
 
     /// Whether its session must not be reset.

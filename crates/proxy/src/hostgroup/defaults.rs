@@ -4,6 +4,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use narrows_sql::ChangedDefaults;
+
 /// Counts of changes on one server, shared by its hostgroups.
 #[derive(Debug, Default)]
 pub struct Defaults {
@@ -42,14 +44,13 @@ pub enum Outdated {
 }
 
 impl Defaults {
-    /// Notes that global variables or schemas may have changed.
-    pub fn variables_change(&self) {
-        self.variables.fetch_add(1, Ordering::Release);
-    }
-
-    /// Notes that accounts may have changed.
-    pub fn accounts_change(&self) {
-        self.accounts.fetch_add(1, Ordering::Release);
+    /// Notes that this may have changed.
+    pub fn change(&self, what: ChangedDefaults) {
+        let count = match what {
+            ChangedDefaults::Sessions => &self.variables,
+            ChangedDefaults::Logins => &self.accounts,
+        };
+        count.fetch_add(1, Ordering::Release);
     }
 
     /// The counts, to be read before the connection takes anything over.
@@ -93,11 +94,11 @@ mod tests {
         assert_eq!((defaults.outdated(first), defaults.has_init_connect(first)), (Outdated::No, None));
         defaults.note_init_connect(first, true);
         assert_eq!(defaults.has_init_connect(first), Some(true));
-        defaults.variables_change();
+        defaults.change(ChangedDefaults::Sessions);
         assert_eq!(defaults.outdated(first), Outdated::Session);
         let second = defaults.read();
         assert_eq!((defaults.outdated(second), defaults.has_init_connect(second)), (Outdated::No, None));
-        defaults.accounts_change();
+        defaults.change(ChangedDefaults::Logins);
         assert_eq!(defaults.outdated(second), Outdated::Login);
     }
 }

@@ -29,9 +29,9 @@ impl Pool {
     /// Applies `exit` to a connection of `want`, and returns it to the pool; if that fails, it is closed.
     pub(super) async fn clean(&self, mut backend: Backend, exit: Exit, want: &Want) {
         let limit = self.in_force.get().variables.connect_timeout_server;
-        if exit != Exit::UndoTimeouts {
-            // If this fails, what it still keeps for its client is lost, and so is the connection.
-            let _ = backend.collect_diagnostics(limit).await;
+        // If this fails, the connection is lost, and what it still keeps for its client with it: answers may be unread.
+        if exit != Exit::UndoTimeouts && backend.collect_diagnostics(limit).await.is_err() {
+            return;
         }
         let cleaned = match exit {
             Exit::UndoTimeouts => {

@@ -192,6 +192,7 @@ impl Lease {
             return;
         }
         self.backend.login.sequences_are_own = false;
+        self.backend.login.is_in_xa = false;
         self.backend.login.mark_leftovers();
         self.backend.login.is_for_anybody();
         match exit {

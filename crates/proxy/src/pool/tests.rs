@@ -519,10 +519,21 @@ const ERROR: &[u8] = b"\xFF\x15\x04#28000no";
 
 /// What the server hears of a connection that is settled with `exit`, and how many connections are idle and open then.
 fn hears(exit: Exit, replies: &'static [&'static [u8]], idle: usize, open: u32) -> Vec<u8> {
+    hears_of(exit, |_| (), replies, (idle, open))
+}
+
+/// The same of a connection that was used.
+fn hears_of(
+    exit: Exit,
+    uses: impl Fn(&mut Backend),
+    replies: &'static [&'static [u8]],
+    (idle, open): (usize, u32),
+) -> Vec<u8> {
     let mut heard = Vec::new();
     run(async || {
         let scene = Scene::of_one(1);
-        let (lease, mut peer) = scene.lease();
+        let (mut lease, mut peer) = scene.lease();
+        uses(&mut lease);
         lease.settle(exit, &scene.pool, &scene.want("app"), Instant::now());
         assert_eq!(scene.idle_count(), 0, "nobody gets it before");
         let server = std::thread::spawn(move || {
@@ -542,6 +553,15 @@ const QUERY: u8 = 0x03;
 fn a_connection_is_reset_before_anybody_else_gets_it() {
     // Traces are removed, and it is asked whether the server has an init_connect.
     assert_eq!(hears(Exit::Reset, &[OK, OK, OK], 1, 1), [RESET_CONNECTION, QUERY, QUERY]);
+}
+
+#[test]
+fn a_connection_that_does_not_tell_what_it_keeps_is_closed() {
+    // Answers to later questions, unread, would be taken for those to the reset.
+    let inserts = |backend: &mut Backend| {
+        (backend.login.has_insert_id, backend.login.has_conditions) = (true, true);
+    };
+    assert_eq!(hears_of(Exit::Reset, inserts, &[ERROR], (0, 0)), [QUERY]);
 }
 
 #[test]

@@ -120,8 +120,7 @@ impl Session {
             self.mark_lease(&backend, has_waited);
             self.note_first_status(&backend);
             let is_outdated = backend.login.outdated() != Outdated::No;
-            if is_outdated || self.must_forget_values(&backend, job) || self.must_forget_types(&backend, job)
-            {
+            if is_outdated || self.must_forget_values(&backend, job) || self.must_forget_programs(&backend) {
                 let renewed = select! {
                     biased;
                     renewed = Box::pin(self.renew(&mut backend)) => renewed,
@@ -152,14 +151,12 @@ impl Session {
         }
     }
 
-    /// Whether stored programs that have run on the connection may treat the client's user variables as values of other types:
-    /// MySQL keeps a program that a session has run, with the types that the variables had then. A trigger or a view may call it.
-    fn must_forget_types(&self, backend: &Backend, job: &Job) -> bool {
-        self.data.state.has_user_variables()
-            && backend.login.family == Family::MySql
-            && backend.login.may_keep_programs
-            && may_use_variables(job, Family::MySql)
-            && !self.data.state.types_user_variables_like(&backend.login.state)
+    /// Whether stored programs that have run on the connection may mean something else than in a session of the client. Each
+    /// statement counts: the client may keep the connection after it, and a trigger or a view may call such a program then.
+    fn must_forget_programs(&self, backend: &Backend) -> bool {
+        backend.login.programs_of.as_ref().is_some_and(|first| {
+            !Arc::ptr_eq(first, &self.data.state) && !self.data.state.resolves_programs_like(first)
+        })
     }
 
     /// Resets a connection of the pool that has something which it must not have: values or types of others, or what its server

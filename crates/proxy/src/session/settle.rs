@@ -3,8 +3,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use narrows_sql::{ChangedDefaults, Escapes, Flags, Kind, Statement};
+use narrows_sql::{Escapes, Flags, Kind, Statement};
 use narrows_wire::Command;
+use narrows_wire::charset::Family;
 
 use super::effects::{
     Before, Change, Done, Effects, HeldStatement, PinReason, Pins, Reported, ServerReport, Untold, effects,
@@ -79,7 +80,7 @@ impl Session {
             untold.variables.push(SCHEMA_COLLATION.to_owned());
         }
         let keeps_no_errors = outcome.error.is_some() && self.data.state.keeps_no_errors();
-        let asks = untold.is_any() || keeps_no_errors;
+        let asks = !backend.login.is_in_xa && (untold.is_any() || keeps_no_errors);
         let is_disturbed = asks || job.statement.kind == Kind::GetDiagnostics;
         // A preparation changes nothing of the statement before it.
         let prepared = job.command == Command::StmtPrepare && outcome.error.is_none();
@@ -170,11 +171,19 @@ impl Session {
         self.data.information.note_results((job.command, &job.statement, text), outcome);
         backend.login.has_insert_id |= self.data.information.insert_id.is_here();
         note_drawn(&mut backend, &job.statement);
-        backend.login.may_keep_programs |= job.statement.may_run_programs();
+        if backend.login.programs_of.is_none()
+            && backend.login.family == Family::MySql
+            && job.statement.may_run_programs()
+        {
+            backend.login.programs_of = Some(Arc::clone(&self.data.state));
+        }
         let Effects { pins, begun, exit, .. } = effects;
         match exit {
             Some(exit) => self.give_back(backend, exit),
-            None => self.keep((backend, pins), begun, (job, text)),
+            None => {
+                backend.login.is_in_xa = pins.reasons().intersects(PinReason::XA);
+                self.keep((backend, pins), begun, (job, text));
+            }
         }
     }
 
@@ -314,13 +323,12 @@ fn may_change_defaults(statement: &Statement) -> bool {
             | Kind::Rename
             | Kind::Grant
             | Kind::Flush
-            | Kind::Other
     );
-    kinds || statement.flags.intersects(Flags::MULTI)
+    kinds || statement.runs_others() || statement.flags.intersects(Flags::MULTI)
 }
 
 /// Notes that the server's connections have taken over what this statement has changed: global variables, the character set of a
-/// schema, accounts. What routines do is left to the monitor.
+/// schema, accounts. What routines and prepared texts do is left to the monitor.
 fn note_changed_defaults(backend: &Backend, text: &[u8], outcome: &Outcome) {
     let defaults = &backend.login.server.figures.defaults;
     let mut parts = 0;
@@ -330,10 +338,8 @@ fn note_changed_defaults(backend: &Backend, text: &[u8], outcome: &Outcome) {
         if outcome.error.is_some() && parts == 1 && !narrows_sql::names_several(text) {
             continue;
         }
-        match narrows_sql::changed_defaults(text) {
-            Some(ChangedDefaults::Sessions) => defaults.variables_change(),
-            Some(ChangedDefaults::Logins) => defaults.accounts_change(),
-            None => {}
+        if let Some(what) = narrows_sql::changed_defaults(text) {
+            defaults.change(what);
         }
     }
 }

@@ -103,6 +103,29 @@ pub(super) const WITHOUT_MEANING: [&str; 19] = [
     "wait_timeout",
 ];
 
+/// Variables of which a stored program has the value of its own creation, or that count whenever it runs (MySQL). Of all others it
+/// keeps what they said when its session ran it first.
+pub(super) const EVALUATED_BY_PROGRAMS: [&str; 18] = [
+    "big_tables",
+    "block_encryption_mode",
+    "character_set_client",
+    "character_set_results",
+    "collation_connection",
+    "collation_database",
+    "cte_max_recursion_depth",
+    "explicit_defaults_for_timestamp",
+    "max_points_in_geometry",
+    "max_sort_length",
+    "optimizer_switch",
+    "sql_auto_is_null",
+    "sql_big_selects",
+    "sql_mode",
+    "sql_safe_updates",
+    "sql_select_limit",
+    "time_zone",
+    "windowing_use_high_precision",
+];
+
 /// How long a server waits for its client. Narrows keeps them towards clients: a connection may serve another one next.
 pub(super) const TIMEOUTS: [&str; 4] =
     ["interactive_timeout", "net_read_timeout", "net_write_timeout", "wait_timeout"];

@@ -186,13 +186,35 @@ fn a_user_variable_has_the_type_of_its_literal() {
     let all = ["1", "1.5", "1e3", "18446744073709551615", "NULL", "_utf8mb4 'a'", "_latin1 'a'"];
     for one in all {
         for other in all {
-            let alike = state(one).types_user_variables_like(&state(other));
+            let alike = state(one).resolves_programs_like(&state(other));
             assert_eq!(alike, one == other, "{one} {other}");
         }
-        assert!(!state(one).types_user_variables_like(&SessionState::default()), "{one}");
+        assert!(!state(one).resolves_programs_like(&SessionState::default()), "{one}");
+        assert!(SessionState::default().resolves_programs_like(&state(one)), "{one}");
     }
-    assert!(state("1").types_user_variables_like(&state("2")));
-    assert!(state("_utf8mb4 'a'").types_user_variables_like(&state("_utf8mb4 'b'")));
+    assert!(state("1").resolves_programs_like(&state("2")));
+    assert!(state("_utf8mb4 'a'").resolves_programs_like(&state("_utf8mb4 'b'")));
+}
+
+#[test]
+fn a_program_is_resolved_with_what_some_variables_say_when_it_runs_first() {
+    let state = |name: &str, literal: &str| {
+        let mut state = SessionState::default();
+        state.set_literal(name, literal);
+        state
+    };
+    for (name, literal, is_kept) in [
+        ("lc_time_names", "'de_DE'", true),
+        ("div_precision_increment", "2", true),
+        ("nobody_knows", "1", true),
+        ("sql_mode", "'ANSI'", false),
+        ("time_zone", "'+05:00'", false),
+        ("wait_timeout", "5", false),
+    ] {
+        let (set, default) = (state(name, literal), SessionState::default());
+        assert_eq!(set.resolves_programs_like(&default), !is_kept, "{name}");
+        assert_eq!(default.resolves_programs_like(&set), !is_kept, "{name}");
+    }
 }
 
 #[test]

@@ -257,7 +257,9 @@ fn reads_backslashes_as_told() {
 
 #[test]
 fn understands_no_name_that_is_read_in_several_ways() {
-    for query in ["SET @`caf\u{e9}` = 1", "SET @caf\u{e9} = 1", r"SET @'a\nb' = 1", r"SET @`a\` = 1"] {
+    for query in
+        ["SET @`caf\u{e9}` = 1", "SET @caf\u{e9} = 1", "SET @`a ` = 1", r"SET @'a\nb' = 1", r"SET @`a\` = 1"]
+    {
         assert!(parse(query.as_bytes()).is_err(), "{query}");
     }
 }

@@ -261,6 +261,13 @@ pub(crate) fn expected(statement: &Statement, text: &[u8], family: Family) -> Pi
     effects(&done, &report, before).pins.reasons()
 }
 
+/// Whether a statement may make a user variable while it is prepared.
+fn may_make_variables(statement: &Statement) -> bool {
+    const ASSIGNS: Flags = Flags::ASSIGNS_USER_VARIABLE.union(Flags::INTO_VARIABLE);
+    statement.flags.intersects(ASSIGNS)
+        || statement.kind == Kind::Set && statement.flags.intersects(Flags::USER_VARIABLE)
+}
+
 /// Whether backslashes in the session's texts escape, as the server last reported.
 pub(super) fn escapes(status: Status) -> Escapes {
     match status.contains(Status::NO_BACKSLASH_ESCAPES) {
@@ -290,13 +297,18 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         if values.is_empty() && self.report.nulls.is_empty() && self.report.schema.is_none() {
             return;
         }
-        let of_one_statement = self.settings_of_one_statement();
+        let Done { statement, text, .. } = self.done;
+        let of_one_statement = set::settings_of_one_statement(statement, text, self.escapes);
+        let is_of_one = |name: &str| match &of_one_statement {
+            Some(names) => names.iter().any(|it| slot(it) == slot(name)),
+            None => true,
+        };
         // A collation implies its character set, but a character set implies only its default collation.
         for collations in [false, true] {
             for (name, value) in values {
                 if name.starts_with("collation_") != collations
                     || NOT_STATE.contains(&name.as_str())
-                    || of_one_statement.has(name)
+                    || is_of_one(name)
                 {
                     continue;
                 }
@@ -306,7 +318,7 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
                 }
             }
         }
-        for name in self.report.nulls.iter().filter(|name| !of_one_statement.has(name)) {
+        for name in self.report.nulls.iter().filter(|name| !is_of_one(name)) {
             self.view.change(Change::Literal { name: name.clone(), literal: "NULL".to_owned() });
         }
         match self.report.schema {
@@ -316,17 +328,6 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
             Some(_) => self.pins.add(PinReason::UNKNOWN_SET),
             None => {}
         }
-    }
-
-    /// The variables whose reported values hold for one statement only. The server reports their values in that statement,
-    /// and not that it has restored them.
-    fn settings_of_one_statement(&self) -> OfOneStatement {
-        let Done { statement, text, .. } = *self.done;
-        if statement.kind != Kind::SetStatement && !statement.flags.intersects(Flags::MULTI) {
-            return OfOneStatement::These(Vec::new());
-        }
-        narrows_sql::set::settings_of_parts(text, self.escapes)
-            .map_or(OfOneStatement::Any, OfOneStatement::These)
     }
 
     /// What the statement is for the server: it is classified again, with strings ending where they end for the server. The first
@@ -351,6 +352,8 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
             Command::Query if !done.whole => return self.pins.add(PinReason::UNREAD),
             // The text is the prepared one.
             Command::Query | Command::StmtExecute | Command::StmtBulkExecute => {}
+            // MySQL makes a user variable when it resolves an assignment, and may carry it out then, even if it fails later.
+            Command::StmtPrepare if may_make_variables(&done.statement) => return self.pins.doubt(),
             Command::InitDb => {
                 if succeeded && report.schema.is_none() {
                     self.view.change(Change::Schema(done.text.into()));
@@ -465,22 +468,6 @@ fn nothing_ran(kind: Kind, text: &[u8], error: Option<u16>) -> bool {
 
 /// The variable that a server sets back by itself when a transaction ends.
 const BY_COMMIT: &str = "gtid_next";
-
-/// The variables that a `SET STATEMENT` sets.
-enum OfOneStatement {
-    These(Vec<String>),
-    /// It is not understood.
-    Any,
-}
-
-impl OfOneStatement {
-    fn has(&self, name: &str) -> bool {
-        match self {
-            OfOneStatement::These(names) => names.iter().any(|it| slot(it) == slot(name)),
-            OfOneStatement::Any => true,
-        }
-    }
-}
 
 /// The session's status flags after an answer. Those of a text with `SET STATEMENT sql_mode` at its end tell how strings are
 /// read in that statement only.

@@ -163,6 +163,10 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
         let state = self.view.state();
         let literal = match value {
             Value::Number(number) => Some(number.clone()),
+            // MariaDB reads it so while the statement is in that mode, whatever the mode is later.
+            Value::Text(text) if text.is_empty() && state.has_mode("EMPTY_STRING_IS_NULL") => {
+                Some("NULL".to_owned())
+            }
             // The meaning of other texts depends on the character set in which they were sent.
             Value::Text(text) if text.is_ascii() => state.text_literal(text, family),
             Value::Null => Some("NULL".to_owned()),
@@ -293,7 +297,60 @@ pub(in super::super) fn untold(
         false => Vec::new(),
     };
     variables.extend(perhaps_null(statement, text, escapes, reported));
+    for name in perhaps_restored(statement, text, escapes, reported) {
+        if !variables.contains(&name) {
+            variables.push(name);
+        }
+    }
     Untold { variables, schema: false }
+}
+
+/// The variables that a `SET STATEMENT` sets. The server reports their values in that statement, and not that it has restored them.
+/// `None`: it is not understood, and keeps its connection.
+pub(super) fn settings_of_one_statement(
+    statement: &Statement,
+    text: &[u8],
+    escapes: Escapes,
+) -> Option<Vec<String>> {
+    match statement.kind == Kind::SetStatement || statement.flags.intersects(Flags::MULTI) {
+        true => narrows_sql::set::settings_of_parts(text, escapes),
+        false => Some(Vec::new()),
+    }
+}
+
+/// The variables that a statement other than a `SET` has reported. What it has set for one of its own statements is reported, too,
+/// and not that it is restored: by a `SET STATEMENT` in a stored program, or by MariaDB's `WAIT` and `NOWAIT`, which are two
+/// variables set for one statement.
+fn perhaps_restored(
+    statement: &Statement,
+    text: &[u8],
+    escapes: Escapes,
+    reported: Reported<'_>,
+) -> Vec<String> {
+    let is_set = |part: &Statement| matches!(part.kind, Kind::Set | Kind::SetTransaction);
+    let sets_for_good = || match statement.flags.intersects(Flags::MULTI) {
+        true => narrows_sql::parts(text, escapes).all(|(_, part)| is_set(&part)),
+        false => is_set(statement),
+    };
+    if reported.values().is_empty() || sets_for_good() {
+        return Vec::new();
+    }
+    let Some(of_one_statement) = settings_of_one_statement(statement, text, escapes) else {
+        return Vec::new();
+    };
+    let names = reported.values().iter().map(|(name, _)| name);
+    let asked = names.filter(|name| {
+        let is_believed = [SCHEMA_COLLATION, CLOCK].contains(&slot(name))
+            || name.as_str() == AUTOCOMMIT
+            || of_one_statement.iter().any(|it| slot(it) == slot(name));
+        !is_believed && is_asked(name)
+    });
+    asked.cloned().collect()
+}
+
+/// Whether a reported variable has a value that is asked for, where the report leaves it open.
+fn is_asked(name: &str) -> bool {
+    !NOT_STATE.contains(&name) && !HELD_FOR_CLIENTS.contains(&name) && is_variable_name(name)
 }
 
 fn is_one_set(statement: &Statement) -> bool {
@@ -385,11 +442,7 @@ fn perhaps_null(statement: &Statement, text: &[u8], escapes: Escapes, reported: 
             !matches!(set, Some(Assignment::System { value, .. }) if says(value))
         });
     }
-    names.retain(|name| {
-        !NOT_STATE.contains(&name.as_str())
-            && !HELD_FOR_CLIENTS.contains(&name.as_str())
-            && is_variable_name(name)
-    });
+    names.retain(|name| is_asked(name));
     names
 }
 

@@ -90,7 +90,7 @@ fn may_be_open(done: &Done<'_>, error: Option<u16>, before: Status, was_open: bo
         let begins_none = || {
             matches!(done.command, Command::InitDb | Command::FieldList)
                 || statement.reads_or_writes()
-                || statement.begins_no_transaction()
+                || statement.begins_no_transaction(done.text)
                 || nothing_ran(statement.kind, done.text, error)
         };
         return was_open || !(is_one && begins_none());

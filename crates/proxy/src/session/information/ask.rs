@@ -91,9 +91,9 @@ impl Session {
             return None;
         }
         let mut decided = None;
-        for left in insert_id.left().iter().rev() {
-            let answer = self.fetched(left).await.map(|collected| collected.insert_id);
-            decided = insert_id.decided_by(answer);
+        for connection in insert_id.left().iter().rev() {
+            let answer = self.fetched(&connection.left).await.map(|collected| collected.insert_id);
+            decided = connection.decided_by(answer);
             if decided.is_some() {
                 break;
             }
@@ -232,7 +232,7 @@ impl Session {
     }
 
     async fn take(&mut self, backend: &mut Backend, kinds: Kinds) -> Result<(), BackendError> {
-        if !self.data.information.leave_to_collect(backend, kinds) {
+        if backend.login.is_in_xa || !self.data.information.leave_to_collect(backend, kinds) {
             return Ok(());
         }
         backend.collect_diagnostics(self.snapshot().variables.connect_timeout_server).await

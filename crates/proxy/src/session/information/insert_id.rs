@@ -21,9 +21,28 @@ pub(in super::super) struct LastInsertId {
     /// The leased connection may have set it.
     here: bool,
     /// The connections that may have set it, the last one at the end.
-    left: Vec<Left>,
+    left: Vec<LeftId>,
     /// The process that had it has died.
     pub(super) is_lost: bool,
+}
+
+/// A connection that may have set it.
+#[derive(Debug)]
+pub(in super::super) struct LeftId {
+    pub(in super::super) left: Left,
+    /// The id in the last OK packet when the client left it: the value, as far as is known, if the connection is lost.
+    named: u64,
+}
+
+impl LeftId {
+    /// The value, if the connection's answer decides it; `None` if it did not set it.
+    pub(super) fn decided_by(&self, answer: Option<InsertId>) -> Option<u64> {
+        match answer {
+            Some(InsertId::Is(id)) => Some(id),
+            Some(InsertId::Unchanged) => None,
+            Some(InsertId::Lost) | None => Some(self.named),
+        }
+    }
 }
 
 impl LastInsertId {
@@ -72,11 +91,11 @@ impl LastInsertId {
         if self.left.len() == REMEMBERED {
             self.left.remove(0);
         }
-        self.left.push(left.clone());
+        self.left.push(LeftId { left: left.clone(), named: self.named });
     }
 
     pub(super) fn meet(&mut self, is_there: impl Fn(&Left) -> bool) {
-        self.here = self.left.pop_if(|left| is_there(left)).is_some();
+        self.here = self.left.pop_if(|it| is_there(&it.left)).is_some();
     }
 
     pub(super) fn forget_here(&mut self) {
@@ -92,22 +111,13 @@ impl LastInsertId {
     }
 
     /// The connections that may have set it, the last one at the end.
-    pub(super) fn left(&self) -> &[Left] {
+    pub(super) fn left(&self) -> &[LeftId] {
         &self.left
     }
 
     /// Whether another session is collecting it, or will, so that this one must wait.
     pub(in super::super) fn is_awaited(&self) -> bool {
-        !self.is_here() && self.left.iter().any(|left| !left.receiver.has_arrived())
-    }
-
-    /// The value, if a connection's answer decides it; `None` if that connection did not set it.
-    pub(super) fn decided_by(&self, answer: Option<InsertId>) -> Option<u64> {
-        match answer {
-            Some(InsertId::Is(id)) => Some(id),
-            Some(InsertId::Unchanged) => None,
-            Some(InsertId::Lost) | None => Some(self.named),
-        }
+        !self.is_here() && self.left.iter().any(|it| !it.left.receiver.has_arrived())
     }
 
     /// All connections were asked: the value is `decided`, or the one before them.

@@ -404,7 +404,7 @@ impl Information {
             Last::Left(place) => Some(place),
             Last::Here | Last::Nobody => None,
         };
-        last.or_else(|| self.insert_id.left().last().map(|left| left.place))
+        last.or_else(|| self.insert_id.left().last().map(|it| it.left.place))
     }
 
     /// The connection that knows what the text of a statement asks.
@@ -428,7 +428,7 @@ impl Information {
             return last;
         }
         let asks_id = statement.flags.intersects(Flags::LAST_INSERT_ID);
-        self.insert_id.left().last().map(place).filter(|_| asks_id)
+        self.insert_id.left().last().map(|it| it.left.place).filter(|_| asks_id)
     }
 
     /// The hostgroup of the connection that knows what a statement asks. A statement that may change something goes where

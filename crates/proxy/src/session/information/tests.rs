@@ -108,7 +108,9 @@ fn ids_that_were_named_may_be_with_several_connections() {
     information.leave(place(2), true);
     assert_eq!(wanted(&information, "SELECT LAST_INSERT_ID()"), Some(place(2)));
     let decided = [InsertId::Unchanged, InsertId::Is(7)];
-    let decided = decided.map(|answer| information.insert_id.decided_by(Some(answer)));
+    let [first, second] = information.insert_id.left() else { panic!("two connections") };
+    let decided = [second, first].into_iter().zip(decided).map(|(it, answer)| it.decided_by(Some(answer)));
+    let decided: Vec<_> = decided.collect();
     assert_eq!(decided, [None, Some(7)], "5 was given explicitly");
     assert_eq!(information.insert_id.settle(Some(7)), 7);
     assert!(information.insert_id.left().is_empty());
@@ -118,7 +120,13 @@ fn ids_that_were_named_may_be_with_several_connections() {
 fn an_answer_that_is_lost_is_the_id_that_was_named_last() {
     let mut information = after(&[("INSERT INTO t VALUES ()", inserted(7))]);
     information.leave(place(1), true);
-    assert_eq!(information.insert_id.decided_by(None), Some(7));
+    assert_eq!(information.insert_id.left()[0].decided_by(None), Some(7));
+    // What is named on another connection later is no answer of that one.
+    information.meet(ELSEWHERE);
+    insert(&mut information, 100);
+    information.leave(place(2), true);
+    let [lost, other] = information.insert_id.left() else { panic!("two connections") };
+    assert_eq!((other.decided_by(Some(InsertId::Unchanged)), lost.decided_by(None)), (None, Some(7)));
 }
 
 #[test]

@@ -99,6 +99,7 @@ impl Session {
         self.check_statement_bytes(&snapshot, bytes)?;
         let username = &self.want.account.row.username;
         let registry = &self.worker.prepared;
+        let keeps_values = self.family() == Some(Family::MySql) && statement.may_keep_values(text);
         let prepared = match request.whole {
             true => registry.prepared(
                 username,
@@ -115,7 +116,7 @@ impl Session {
             columns_told: Cell::new(0),
             types: RefCell::default(),
             derived: RefCell::default(),
-            tied: !request.whole || statement.asks_about_last(),
+            tied: !request.whole || keeps_values || statement.asks_about_last(),
             ruled: RefCell::default(),
             dry_run: RefCell::default(),
             has_long_data: Cell::default(),
@@ -186,7 +187,10 @@ impl Session {
             }
         };
         let flags = request.argument().get(4).copied().unwrap_or_default();
-        let cursor = command == Command::StmtExecute && flags & CURSOR_FLAGS != 0;
+        // The results of a procedure are sent at once. Their status may say that there is a cursor: one of its own.
+        let cursor = command == Command::StmtExecute
+            && flags & CURSOR_FLAGS != 0
+            && prepared.statement.kind != Kind::Call;
         self.set_multiplexing(&ruled.output);
         let mut job = Job::new(command, options.read(prepared.statement), request.whole);
         (job.hostgroup, job.options, job.digest) = (hostgroup, options, ruled.digest);
