@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use narrows_testkit::{
-    Answer, Column, ErrorPacket, Flavour, RawClient, RealServer, ServerOptions, command, writer,
+    Answer, Column, ErrorPacket, Flavour, RawClient, RealServer, ServerOptions, command, wait_until, writer,
 };
 
 use crate::support::Stand;
@@ -166,6 +166,34 @@ fn execution(prepared: &Answer, parameters: &[&str]) -> Vec<u8> {
 }
 
 /// Locks are owned by who holds them, whether the statement or the program compares.
+/// A lock is where it was taken: rules that send reads elsewhere do not send the questions about it there.
+#[test]
+fn locks_are_asked_about_where_they_are_held_although_reads_go_elsewhere() {
+    for flavour in Flavour::both() {
+        let reader = ServerOptions::new(flavour).start();
+        let stand = Stand::with(ServerOptions::new(flavour), &[], |config| {
+            config
+                .server(1, reader.port(), "")
+                .rule("rule_id=1 match_digest=\"^SELECT\" destination_hostgroup=1 apply=1")
+        });
+        let mut client = stand.client();
+        assert_eq!(client.query("SELECT @@port").cell(), Some(reader.port().to_string()), "{flavour:?}");
+        let (no, yes) = (Some("0"), Some("1"));
+        for (text, wanted) in [
+            ("SELECT GET_LOCK('x', 1), GET_LOCK('y', 1)", [yes, yes]),
+            ("SELECT IS_FREE_LOCK('x'), IS_FREE_LOCK('z')", [no, yes]),
+            ("SELECT IS_USED_LOCK('x') = CONNECTION_ID(), IS_USED_LOCK('z')", [yes, None]),
+            ("SELECT RELEASE_LOCK('x'), RELEASE_LOCK('z')", [yes, None]),
+            ("SELECT IS_FREE_LOCK('x'), IS_FREE_LOCK('y')", [yes, no]),
+            ("SELECT RELEASE_ALL_LOCKS(), IS_FREE_LOCK('y')", [yes, yes]),
+        ] {
+            let rows = client.query(text).text_rows();
+            let cells: Vec<Option<&str>> = rows[0].iter().map(Option::as_deref).collect();
+            assert_eq!(cells, wanted, "{flavour:?}: {text}");
+        }
+    }
+}
+
 #[test]
 fn the_holder_of_a_lock_finds_that_it_is_the_holder() {
     for flavour in Flavour::both() {
@@ -440,7 +468,11 @@ fn what_was_killed_is_not_run_again_by_a_replay() {
             stand.server.freeze();
             let killed = "INSERT INTO d.t VALUES (2)";
             client.send_command(command::QUERY, killed.as_bytes()).unwrap();
-            std::thread::sleep(Duration::from_millis(300));
+            let mut admin = stand.narrows.admin();
+            wait_until("it runs", || {
+                let rows = admin.query("SELECT command, info FROM stats_mysql_processlist").text_rows();
+                rows.iter().any(|row| row[0].as_deref() == Some("Query") && row[1].as_deref() == Some(killed))
+            });
             match ended {
                 Ended::KillQuery => assert_eq!(other.query(format!("KILL QUERY {id}")).error(), None),
                 Ended::KillConnection => assert_eq!(other.query(format!("KILL {id}")).error(), None),

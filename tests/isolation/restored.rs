@@ -2,7 +2,7 @@
 //! what cannot be brought back any more.
 
 use narrows_testkit::{
-    Answer, Flavour, Login, Narrows, NarrowsConfig, RawClient, ServerOptions, capability, command,
+    Answer, Endpoint, Flavour, Login, Narrows, NarrowsConfig, RawClient, ServerOptions, capability, command,
 };
 
 use crate::support::Stand;
@@ -40,17 +40,22 @@ struct Twins {
 
 impl Twins {
     fn new(stand: &Stand, narrows: &Narrows) -> Twins {
-        let client = || {
-            let mut client = RawClient::connect(&narrows.endpoint());
+        Twins::with(stand, narrows, 0)
+    }
+
+    /// The same with these capabilities besides.
+    fn with(stand: &Stand, narrows: &Narrows, capabilities: u32) -> Twins {
+        let client = |endpoint: &Endpoint| {
+            let mut client = RawClient::connect(endpoint);
             client.set_patience(std::time::Duration::from_secs(60));
-            client
-                .login(&Login::new("sbtest", "sbtest").with(capability::MULTI_STATEMENTS))
-                .expect("a login");
+            let login = Login::new("sbtest", "sbtest").with(capability::MULTI_STATEMENTS | capabilities);
+            client.login(&login).expect("a login");
             client
         };
+        let (through, direct) = (narrows.endpoint(), Endpoint::Unix(stand.server.socket()));
         Twins {
-            through: [client(), client()],
-            direct: [stand.direct(), stand.direct()],
+            through: [client(&through), client(&through)],
+            direct: [client(&direct), client(&direct)],
             elsewhere: stand.direct(),
             ids: Default::default(),
         }
@@ -527,6 +532,9 @@ fn a_program_is_resolved_in_its_clients_own_session() {
                 "CREATE FUNCTION d.f() RETURNS TEXT READS SQL DATA RETURN CONCAT_WS(' ', MONTHNAME('2024-03-09'), 1 / 7, \
                  WEEK('2024-03-09'), (SELECT GROUP_CONCAT(a, 'x') FROM d.n), @lo < @hi)",
                 "CREATE VIEW d.v AS SELECT d.f() AS f",
+                "CREATE FUNCTION d.g() RETURNS TEXT READS SQL DATA RETURN CONCAT_WS(' ', MONTHNAME('2024-03-09'), 1 / 7, \
+                 WEEK('2024-03-09'), (SELECT GROUP_CONCAT(a, 'x') FROM d.n), @lo < @hi)",
+                "CREATE VIEW d.other AS SELECT d.g() AS f",
             ],
         );
         let mut differences = Vec::new();
@@ -543,6 +551,24 @@ fn a_program_is_resolved_in_its_clients_own_session() {
                     ];
                     differences.extend(twins.differs(&steps, &[]));
                 }
+            }
+        }
+        // A client that keeps its connection may run programs in several states.
+        for (others, own) in RESOLVED {
+            for keeps in ["BEGIN", "SET autocommit = 0", "CREATE TEMPORARY TABLE d.own (a INT)"] {
+                let mut twins = Twins::new(&stand, &stand.narrows);
+                let free = if keeps == "BEGIN" { run(1, "COMMIT") } else { Reset(1) };
+                let steps = [
+                    run(1, keeps),
+                    run(1, "SELECT f FROM d.v"),
+                    run(1, &format!("SET {others}")),
+                    run(1, "SELECT f FROM d.other"),
+                    free,
+                    run(0, &format!("SET {}", own[0])),
+                    run(0, "SELECT f FROM d.other"),
+                    run(0, "SELECT f FROM d.v"),
+                ];
+                differences.extend(twins.differs(&steps, &[]));
             }
         }
         none_differ(flavour, &differences);
@@ -660,6 +686,62 @@ fn a_statement_that_fails_leaves_no_transaction_to_others() {
     }
 }
 
+/// Each insert may have set LAST_INSERT_ID() on its connection, and only the server knows: as many as there are.
+#[test]
+fn the_last_insert_id_survives_any_number_of_inserts_that_do_not_set_it() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let mut differences = Vec::new();
+        for count in [1, 7, 8, 9, 20] {
+            for inserts in ["INSERT INTO d.t (id, v) VALUES ({}, 1)", "INSERT INTO d.t (id) VALUES (1), ({})"]
+            {
+                let mut twins = Twins::new(&stand, &stand.narrows);
+                let mut steps = vec![
+                    run(0, "SELECT LAST_INSERT_ID(4)"),
+                    run(1, "SELECT 1"),
+                    run(0, "INSERT INTO d.t (v) VALUES (1)"),
+                ];
+                for number in 0..count {
+                    steps.push(run(1, "SELECT 1"));
+                    steps.push(run(0, &inserts.replace("{}", &(1000 + number).to_string())));
+                }
+                steps.extend([run(1, "SELECT LAST_INSERT_ID()"), run(0, "SELECT LAST_INSERT_ID()")]);
+                differences.extend(twins.differs(&steps, &["TRUNCATE d.t"]));
+            }
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+/// The query cache answers a client with what its own session would say.
+#[test]
+fn an_answer_of_the_cache_is_that_of_the_clients_own_session() {
+    for flavour in Flavour::both() {
+        let stand = Stand::with(ServerOptions::new(flavour), TABLES, |config| {
+            config.rule("rule_id=1 active=1 match_digest=\"^SELECT\" cache_ttl=600000 apply=1")
+        });
+        let mut differences = Vec::new();
+        let reads = ["SELECT v FROM d.w", "SELECT @v", "SELECT MONTHNAME('2024-03-09') AS m"];
+        for settings in
+            ["SET @v = 'one'", "SET @v = 1", "SET lc_time_names = 'de_DE'", "SET NAMES latin1", "USE d"]
+        {
+            for read in reads {
+                let mut twins = Twins::new(&stand, &stand.narrows);
+                let steps = [
+                    run(1, settings),
+                    run(1, read),
+                    run(0, read),
+                    run(0, "SET @v = 'two'"),
+                    run(0, read),
+                    run(1, read),
+                ];
+                differences.extend(twins.differs(&steps, &[]));
+            }
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
 /// MySQL makes a variable when it resolves an assignment, and evaluates some conditions then.
 #[test]
 fn what_is_only_prepared_leaves_no_variable_to_others() {
@@ -732,15 +814,17 @@ fn an_xa_transaction_survives_what_would_have_to_be_asked() {
             for text in [
                 "SET @@time_zone = '+01:00'",
                 "SET @@session.sql_mode = CONCAT('ANSI', '')",
-                "SET NAMES latin1",
+                "SET character_set_results = latin1",
                 "SET @x = 1",
                 "GET DIAGNOSTICS @n = NUMBER",
                 "SHOW WARNINGS",
                 "SELECT @@session_track_schema",
                 "SHOW SESSION VARIABLES LIKE 'time_zone'",
                 "SELECT LAST_INSERT_ID()",
+                "SET @@session_track_schema = 1",
+                "SELECT COUNT(*) > 9 FROM performance_schema.session_variables",
             ] {
-                let mut twins = Twins::new(&stand, &stand.narrows);
+                let mut twins = Twins::with(&stand, &stand.narrows, capability::SESSION_TRACK);
                 let steps = [
                     run(1, "SET @y = 2"),
                     run(0, "XA START 'x'"),
@@ -748,7 +832,9 @@ fn an_xa_transaction_survives_what_would_have_to_be_asked() {
                     run(0, before),
                     run(0, "XA END 'x'"),
                     run(0, text),
+                    run(0, "SELECT 2"),
                     run(0, "XA PREPARE 'x'"),
+                    run(0, text),
                     run(0, "XA COMMIT 'x'"),
                     run(0, "SELECT a FROM d.t"),
                     run(0, "SELECT @@time_zone, @@sql_mode"),

@@ -7,6 +7,8 @@ use std::process::{Child, Command, ExitStatus};
 use std::sync::{Mutex, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
+use crate::wait_until;
+
 /// A child process; killed when dropped, and by the kernel when the test process dies.
 #[derive(Debug)]
 pub struct Process {
@@ -66,6 +68,20 @@ impl Process {
             // SAFETY: the pid is that of a child not yet waited for, so it cannot be anybody else's.
             unsafe { libc::kill(self.child.id() as libc::pid_t, signal) };
         }
+    }
+
+    /// Sends SIGSTOP and waits until all its threads have stopped: until then, some go on with what they do.
+    pub fn freeze(&mut self) {
+        self.signal(libc::SIGSTOP);
+        let tasks = format!("/proc/{}/task", self.pid());
+        let is_stopped = |task: &std::fs::DirEntry| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            // The state follows the name, which is in parentheses.
+            stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with(['T', 'Z', 'X']))
+        };
+        wait_until("all threads have stopped", || {
+            std::fs::read_dir(&tasks).map_or(true, |mut all| all.all(|it| it.is_ok_and(|it| is_stopped(&it))))
+        });
     }
 
     /// Sends SIGKILL and waits until it has ended.

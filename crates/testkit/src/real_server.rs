@@ -228,9 +228,9 @@ impl RealServer {
         self.process.kill();
     }
 
-    /// Sends SIGSTOP: it still accepts connections (the kernel does) but answers nothing.
+    /// Stops it (SIGSTOP): it still accepts connections (the kernel does) but answers nothing.
     pub fn freeze(&mut self) {
-        self.process.signal(libc::SIGSTOP);
+        self.process.freeze();
     }
 
     /// SIGCONT.

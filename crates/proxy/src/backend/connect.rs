@@ -121,7 +121,7 @@ async fn open(
         has_insert_id: false,
         has_conditions: false,
         sequences_are_own: true,
-        programs_of: None,
+        programs: super::Programs::None,
         is_in_xa: false,
         serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),
         leases: 0,

@@ -203,9 +203,14 @@ impl DiagnosticsReceiver {
         self.arrived.notify_one();
     }
 
+    /// The values, if they have arrived.
+    pub fn arrived(&self) -> Option<&Collected> {
+        self.collected.get()
+    }
+
     /// Whether the values have arrived.
     pub fn has_arrived(&self) -> bool {
-        self.collected.get().is_some()
+        self.arrived().is_some()
     }
 
     /// Waits until the values have arrived; `None` after `limit`.

@@ -9,6 +9,7 @@ mod gtids;
 mod in_use;
 #[cfg(test)]
 mod of_test;
+mod programs;
 mod reports;
 mod run;
 mod statements;
@@ -49,6 +50,7 @@ pub use diagnostics::{
 };
 pub use gtids::{AppliedGtids, TRACK_GTIDS, Waited, is_report};
 pub use in_use::{InUse, ServerTally};
+pub use programs::Programs;
 pub use reports::{ClientReports, Coverage, OwnReports, Reports, TransactionReports, WantedReports};
 pub use statements::{BYTES_OF_ENTRY, BackendStatement, PrepareOk, Statements};
 pub use verify::{LeaseTrace, Mismatch};
@@ -171,9 +173,8 @@ pub struct Login {
     /// Whether `LASTVAL()` can only return the current client's values: nobody else has used the connection since its
     /// login or last reset, or the current client has drawn values itself (MariaDB).
     pub sequences_are_own: bool,
-    /// The client's state when the first statement ran that may have called stored programs: MySQL keeps them for the session as it
-    /// has resolved them then.
-    pub programs_of: Option<SharedState>,
+    /// What stored programs that may have run were resolved in: MySQL keeps them for the session as they were then.
+    pub programs: Programs,
     /// Its client has an XA transaction: between XA END and its end the server may refuse to be asked anything.
     pub is_in_xa: bool,
     /// The statements prepared on it.
@@ -570,7 +571,7 @@ impl Login {
         self.has_insert_id = false;
         self.has_conditions = false;
         self.sequences_are_own = true;
-        self.programs_of = None;
+        self.programs = Programs::None;
     }
 
     /// Whether its session must not be reset.

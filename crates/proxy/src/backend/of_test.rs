@@ -57,7 +57,7 @@ impl Backend {
             has_insert_id: false,
             has_conditions: false,
             sequences_are_own: true,
-            programs_of: None,
+            programs: super::Programs::None,
             is_in_xa: false,
             verifies: false,
             serial: NEXT_SERIAL.fetch_add(1, Ordering::Relaxed),

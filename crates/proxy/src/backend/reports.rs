@@ -303,7 +303,8 @@ impl Backend {
         difference: &mut Difference,
     ) -> ReportQuestions {
         let login = &mut self.login;
-        if !login.capabilities.contains(Capabilities::SESSION_TRACK) {
+        // In an XA transaction the server may refuse them, and the client's own settings wait for its end.
+        if !login.capabilities.contains(Capabilities::SESSION_TRACK) || login.is_in_xa {
             return ReportQuestions::default();
         }
         let questions = ReportQuestions {

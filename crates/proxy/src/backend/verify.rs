@@ -344,7 +344,7 @@ WHERE OWNER_THREAD_ID = PS_CURRENT_THREAD_ID() AND LOCK_DURATION = 'EXPLICIT' \
 AND NOT (OBJECT_SCHEMA <=> 'performance_schema'))";
 
 /// Variables that tell nothing that a client has set, or that are compared in another way.
-const NOT_COMPARED: [&str; 17] = [
+const NOT_COMPARED: [&str; 19] = [
     "error_count",
     "external_user",
     "identity",
@@ -352,6 +352,8 @@ const NOT_COMPARED: [&str; 17] = [
     "in_transaction",
     "last_gtid",
     "last_insert_id",
+    // That of MariaDB's session is the replication connection's that default_master_connection names.
+    "max_relay_log_size",
     "original_commit_timestamp",
     "original_server_version",
     "proxy_user",
@@ -359,6 +361,8 @@ const NOT_COMPARED: [&str; 17] = [
     "rand_seed1",
     "rand_seed2",
     "session_track_gtids",
+    // The server counts it.
+    "sql_slave_skip_counter",
     "statement_id",
     "timestamp",
     "warning_count",

@@ -165,7 +165,7 @@ impl Pool {
             count(&self.figures.returned);
         }
         backend.login.last_used = now;
-        let Some((hostgroup, server)) = home(&backend, snapshot, now) else { return drop(backend) };
+        let Some((hostgroup, server)) = home(&backend, snapshot, now) else { return self.let_go(backend) };
         if !Arc::ptr_eq(&backend.login.server, server) {
             backend.login.server = Arc::clone(server);
         }

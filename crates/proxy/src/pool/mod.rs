@@ -215,7 +215,8 @@ impl Pool {
     pub fn take_over(&self) {
         let snapshot = self.in_force.get();
         for group in self.groups.borrow().values() {
-            group.idle.borrow_mut().retain(|backend| stays(backend, &snapshot));
+            let gone = group.idle.borrow_mut().extract_if(.., |it| !stays(it, &snapshot)).collect::<Vec<_>>();
+            gone.into_iter().for_each(|backend| self.let_go(backend));
             self.publish_idle(group);
         }
         self.changed.notify_waiters();

@@ -9,7 +9,7 @@ use super::idle::home;
 use super::{Pool, keep_idle};
 use crate::backend::Backend;
 use crate::hostgroup::ServerFigures;
-use crate::rt::Instant;
+use crate::rt::{Instant, spawn_local};
 use crate::snapshot::Snapshot;
 
 impl Pool {
@@ -35,6 +35,8 @@ impl Pool {
                     && !backend.keeps_something();
                 if !too_many && home(&backend, snapshot, now).is_some() {
                     wanted.push(backend);
+                } else {
+                    self.let_go(backend);
                 }
             }
             for backend in wanted.into_iter().rev() {
@@ -66,6 +68,17 @@ impl Pool {
                     self.put_back(backend);
                 }
             }
+        }
+    }
+
+    /// Closes a connection that may not stay, after what it keeps for its last client was fetched.
+    pub(super) fn let_go(&self, mut backend: Backend) {
+        if backend.keeps_something() {
+            let limit = self.in_force.get().variables.connect_timeout_server;
+            spawn_local(async move {
+                // If that fails, it is lost, as when the server closes the connection.
+                let _ = backend.collect_diagnostics(limit).await;
+            });
         }
     }
 

@@ -120,7 +120,10 @@ impl Session {
             self.mark_lease(&backend, has_waited);
             self.note_first_status(&backend);
             let is_outdated = backend.login.outdated() != Outdated::No;
-            if is_outdated || self.must_forget_values(&backend, job) || self.must_forget_programs(&backend) {
+            if is_outdated
+                || self.must_forget_values(&backend, job)
+                || backend.login.programs.differ_for(&self.data.state)
+            {
                 let renewed = select! {
                     biased;
                     renewed = Box::pin(self.renew(&mut backend)) => renewed,
@@ -149,14 +152,6 @@ impl Session {
                 Err(no_lease) => return Ok(Err(no_lease)),
             }
         }
-    }
-
-    /// Whether stored programs that have run on the connection may mean something else than in a session of the client. Each
-    /// statement counts: the client may keep the connection after it, and a trigger or a view may call such a program then.
-    fn must_forget_programs(&self, backend: &Backend) -> bool {
-        backend.login.programs_of.as_ref().is_some_and(|first| {
-            !Arc::ptr_eq(first, &self.data.state) && !self.data.state.resolves_programs_like(first)
-        })
     }
 
     /// Resets a connection of the pool that has something which it must not have: values or types of others, or what its server

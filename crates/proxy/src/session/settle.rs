@@ -155,6 +155,9 @@ impl Session {
         };
         let mut effects = effects(&done(job, text), &report(outcome), before);
         fault::forget(&mut effects.changes);
+        if backend.login.family == Family::MySql && job.statement.may_run_programs() {
+            backend.login.programs.ran_in(&self.data.state);
+        }
         self.settle_statement(&mut backend, job, effects.prepared, outcome);
         self.apply(&mut backend, &effects);
         backend.login.note_untold(outcome.is_untold, outcome.tells_all);
@@ -171,12 +174,6 @@ impl Session {
         self.data.information.note_results((job.command, &job.statement, text), outcome);
         backend.login.has_insert_id |= self.data.information.insert_id.is_here();
         note_drawn(&mut backend, &job.statement);
-        if backend.login.programs_of.is_none()
-            && backend.login.family == Family::MySql
-            && job.statement.may_run_programs()
-        {
-            backend.login.programs_of = Some(Arc::clone(&self.data.state));
-        }
         let Effects { pins, begun, exit, .. } = effects;
         match exit {
             Some(exit) => self.give_back(backend, exit),
