@@ -713,6 +713,35 @@ fn the_last_insert_id_survives_any_number_of_inserts_that_do_not_set_it() {
     }
 }
 
+/// The pool closes a connection that has become too old, not what its client may still ask about.
+#[test]
+fn what_a_connection_keeps_outlives_its_age() {
+    for flavour in Flavour::both() {
+        let stand = Stand::with(ServerOptions::new(flavour), TABLES, |config| {
+            config.variable("connection_max_age_ms", "300")
+        });
+        let mut differences = Vec::new();
+        for (text, questions) in [
+            ("SELECT SLEEP(0.4), 1 / 0", ["SHOW WARNINGS", "SHOW COUNT(*) WARNINGS"]),
+            ("INSERT INTO d.k VALUES (SLEEP(0.4)), (SLEEP(0))", ["SHOW WARNINGS", "SHOW ERRORS"]),
+            ("INSERT INTO d.t (v) VALUES (SLEEP(0.4))", ["SELECT LAST_INSERT_ID()", "SELECT @@identity"]),
+            ("SELECT LAST_INSERT_ID(55), SLEEP(0.4)", ["SELECT LAST_INSERT_ID()", "SELECT @@identity"]),
+            (
+                "SELECT SQL_CALC_FOUND_ROWS code, SLEEP(0.1) FROM d.k LIMIT 1",
+                ["SELECT FOUND_ROWS()", "SELECT FOUND_ROWS() + 0"],
+            ),
+        ] {
+            for question in questions {
+                let mut twins = Twins::new(&stand, &stand.narrows);
+                let steps = [run(0, text), run(0, question), run(1, "SELECT 1")];
+                let before: Vec<&str> = FILL.iter().copied().chain(["TRUNCATE d.t"]).collect();
+                differences.extend(twins.differs(&steps, &before));
+            }
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
 /// The query cache answers a client with what its own session would say.
 #[test]
 fn an_answer_of_the_cache_is_that_of_the_clients_own_session() {

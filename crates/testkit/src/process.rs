@@ -70,7 +70,7 @@ impl Process {
         }
     }
 
-    /// Sends SIGSTOP and waits until all its threads have stopped: until then, some go on with what they do.
+    /// Sends SIGSTOP and waits until all its threads have stopped: until then, some continue.
     pub fn freeze(&mut self) {
         self.signal(libc::SIGSTOP);
         let tasks = format!("/proc/{}/task", self.pid());
