@@ -15,9 +15,9 @@ cargo fmt --all --check
 cargo clippy --workspace --all-targets -- -D warnings
 # Many tests wait for time to pass, so there is work for more threads than cores.
 cargo test --workspace -- --skip chaos::clients --test-threads "$(($(nproc) + 2))"
-# Faults last as long as the servers' own limits, and clients are watched during that time: this runs with
+# Faults last as long as the servers' own limits, and clients are watched during that time: each of these runs with
 # nothing alongside. With --workspace, as above, everything is built already.
-cargo test --workspace --test e2e chaos::clients
+cargo test --workspace --test e2e chaos::clients -- --test-threads 1
 # Instructions are counted with the release build.
 cargo test --release -p narrows-sql --test instructions -- --nocapture
 # The short fuzz run: feeds mutated packets to every target's function, on stable Rust.
