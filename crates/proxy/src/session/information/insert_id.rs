@@ -94,15 +94,12 @@ impl LastInsertId {
         self.left.push(LeftId { left: left.clone(), named: self.named });
     }
 
-    /// Makes room: the answers that have arrived are taken into account, from the oldest on. If there is none, the value is the one
-    /// that the oldest connection has named, as if that were lost.
+    /// Makes room: the answer of the oldest connection is taken into account, or, if it has not arrived, what the connection has
+    /// named, as if it were lost.
     fn forget_oldest(&mut self) {
-        let is_known = |it: &&LeftId| it.left.receiver.has_arrived();
-        let known = self.left.iter().take_while(is_known).count();
-        for connection in self.left.drain(..known.max(1)) {
-            let answer = connection.left.receiver.arrived().map(|collected| collected.insert_id);
-            self.known = connection.decided_by(answer).unwrap_or(self.known);
-        }
+        let oldest = self.left.remove(0);
+        let answer = oldest.left.receiver.arrived().map(|collected| collected.insert_id);
+        self.known = oldest.decided_by(answer).unwrap_or(self.known);
     }
 
     pub(super) fn meet(&mut self, is_there: impl Fn(&Left) -> bool) {
