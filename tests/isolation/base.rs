@@ -1,5 +1,7 @@
 //! The state in which a connection was opened, to which it is brought back.
 
+use std::time::Duration;
+
 use narrows_testkit::{Flavour, NarrowsConfig, RawClient, ServerOptions, wait_until};
 
 use crate::support::Stand;
@@ -119,17 +121,21 @@ fn charset_of(client: &mut RawClient, number: usize) -> String {
     client.query(question).cell().unwrap_or_default()
 }
 
+/// A table, an account that may read it, and a program that runs any text.
+const WITH_ACCOUNT: [&str; 5] = [
+    "CREATE DATABASE s",
+    "CREATE TABLE s.t (a INT)",
+    "CREATE USER plain@'%' IDENTIFIED BY 'plain'",
+    "GRANT SELECT ON s.* TO plain@'%'",
+    "CREATE PROCEDURE s.run(sentence TEXT) BEGIN SET @s = sentence; PREPARE q FROM @s; EXECUTE q; END",
+];
+
 #[test]
 fn privileges_of_an_account_are_those_that_it_has_now() {
     for flavour in Flavour::both() {
-        let set_up = [
-            "CREATE DATABASE s",
-            "CREATE TABLE s.t (a INT)",
-            "CREATE USER plain@'%' IDENTIFIED BY 'plain'",
-            "GRANT SELECT ON s.* TO plain@'%'",
-        ];
-        let stand =
-            Stand::with(ServerOptions::new(flavour), &set_up, |config| config.user("plain", "plain", ""));
+        let stand = Stand::with(ServerOptions::new(flavour), &WITH_ACCOUNT, |config| {
+            config.user("plain", "plain", "")
+        });
         let mut plain = stand.client_as("plain");
         plain.query("USE s");
         assert!(plain.query("INSERT INTO t VALUES (1)").error().is_some());
@@ -146,14 +152,7 @@ fn privileges_of_an_account_are_those_that_it_has_now() {
 #[test]
 fn privileges_that_change_by_other_ways_are_in_force_within_seconds() {
     for flavour in Flavour::both() {
-        let set_up = [
-            "CREATE DATABASE s",
-            "CREATE TABLE s.t (a INT)",
-            "CREATE USER plain@'%' IDENTIFIED BY 'plain'",
-            "GRANT SELECT ON s.* TO plain@'%'",
-            "CREATE PROCEDURE s.run(sentence TEXT) BEGIN SET @s = sentence; PREPARE q FROM @s; EXECUTE q; END",
-        ];
-        let stand = Stand::with(ServerOptions::new(flavour), &set_up, |config| {
+        let stand = Stand::with(ServerOptions::new(flavour), &WITH_ACCOUNT, |config| {
             monitored(config).user("plain", "plain", "")
         });
         let may_insert = |plain: &mut RawClient| plain.query("INSERT INTO t VALUES (1)").error().is_none();
@@ -179,14 +178,11 @@ fn privileges_that_change_by_other_ways_are_in_force_within_seconds() {
                 [("GRANT INSERT ON s.* TO plain@'%'", true), ("REVOKE INSERT ON s.* FROM plain@'%'", false)]
             {
                 change(form, text);
-                let limit = std::time::Duration::from_secs(45);
-                let began = std::time::Instant::now();
-                while may_insert(&mut plain) != is_allowed {
-                    assert!(began.elapsed() < limit, "{flavour:?} {form} {text}");
-                    std::thread::sleep(std::time::Duration::from_millis(50));
-                }
+                let case = format!("{flavour:?} {form} {text}");
+                let took = wait_until(&case, || may_insert(&mut plain) == is_allowed);
+                assert!(took < Duration::from_secs(45), "{case}");
                 let is_read = form.starts_with('/');
-                assert!(!is_read || began.elapsed() < std::time::Duration::from_secs(2), "{form}: at once");
+                assert!(!is_read || took < Duration::from_secs(2), "{form}: at once");
             }
         }
     }

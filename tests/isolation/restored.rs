@@ -109,6 +109,11 @@ impl Twins {
     }
 }
 
+/// The same for new clients, who have done nothing before.
+fn differ(stand: &Stand, steps: &[Step], before: &[&str]) -> Option<String> {
+    Twins::new(stand, &stand.narrows).differs(steps, before)
+}
+
 /// The columns and rows of an answer, or its error.
 fn shown(answer: Answer) -> Vec<Vec<u8>> {
     if let Some(error) = answer.error() {
@@ -210,14 +215,13 @@ fn a_program_that_another_client_has_run_reads_this_clients_variables() {
         let literals = VALUES.iter().filter(|value| !value.starts_with(['C', '_']));
         for value in literals.clone() {
             for others in literals.clone() {
-                let mut twins = Twins::new(&stand, &stand.narrows);
                 let steps = [
                     run(1, &format!("SET @v = {others}")),
                     run(1, "SELECT * FROM d.w"),
                     run(0, &format!("SET @v = {value}")),
                     run(0, "SELECT * FROM d.w"),
                 ];
-                differences.extend(twins.differs(&steps, &[]));
+                differences.extend(differ(&stand, &steps, &[]));
             }
         }
         none_differ(flavour, &differences);
@@ -322,7 +326,6 @@ fn a_client_whose_schema_was_dropped_goes_on() {
         ];
         for others in ["", "USE d", "USE e"] {
             for what in &does {
-                let mut twins = Twins::new(&stand, &stand.narrows);
                 let mut steps = vec![
                     run(0, "USE gone"),
                     Prepare(0, "SELECT COUNT(*) FROM e.t".to_owned()),
@@ -335,7 +338,7 @@ fn a_client_whose_schema_was_dropped_goes_on() {
                 // The end of the transaction that it may have begun.
                 steps.extend([run(0, "COMMIT"), run(1, "SELECT DATABASE()"), run(0, "SELECT * FROM e.t")]);
                 steps.extend([run(0, "USE e"), run(0, "SELECT DATABASE()"), run(1, "SELECT DATABASE()")]);
-                differences.extend(twins.differs(&steps, &begin));
+                differences.extend(differ(&stand, &steps, &begin));
             }
             // Nothing runs in the schema of another client.
             for text in
@@ -541,7 +544,6 @@ fn a_program_is_resolved_in_its_clients_own_session() {
         for (others, own) in RESOLVED {
             for own in own {
                 for between in BETWEEN {
-                    let mut twins = Twins::new(&stand, &stand.narrows);
                     let steps = [
                         run(1, &format!("SET {others}")),
                         run(1, "SELECT f FROM d.v"),
@@ -549,14 +551,13 @@ fn a_program_is_resolved_in_its_clients_own_session() {
                         run(0, between),
                         run(0, "SELECT f FROM d.v"),
                     ];
-                    differences.extend(twins.differs(&steps, &[]));
+                    differences.extend(differ(&stand, &steps, &[]));
                 }
             }
         }
         // A client that keeps its connection may run programs in several states.
         for (others, own) in RESOLVED {
             for keeps in ["BEGIN", "SET autocommit = 0", "CREATE TEMPORARY TABLE d.own (a INT)"] {
-                let mut twins = Twins::new(&stand, &stand.narrows);
                 let free = if keeps == "BEGIN" { run(1, "COMMIT") } else { Reset(1) };
                 let steps = [
                     run(1, keeps),
@@ -568,7 +569,7 @@ fn a_program_is_resolved_in_its_clients_own_session() {
                     run(0, "SELECT f FROM d.other"),
                     run(0, "SELECT f FROM d.v"),
                 ];
-                differences.extend(twins.differs(&steps, &[]));
+                differences.extend(differ(&stand, &steps, &[]));
             }
         }
         none_differ(flavour, &differences);
@@ -671,7 +672,6 @@ fn a_statement_that_fails_leaves_no_transaction_to_others() {
             "ALTER TABLE d.t START TRANSACTION",
             "CREATE TABLE d.t (a INT)",
         ] {
-            let mut twins = Twins::new(&stand, &stand.narrows);
             let steps = [
                 run(0, text),
                 // If it keeps the connection.
@@ -680,7 +680,7 @@ fn a_statement_that_fails_leaves_no_transaction_to_others() {
                 run(1, "ROLLBACK"),
                 run(1, "SELECT COUNT(*) FROM d.t"),
             ];
-            differences.extend(twins.differs(&steps, &["DROP TABLE IF EXISTS d.x", "TRUNCATE TABLE d.t"]));
+            differences.extend(differ(&stand, &steps, &["DROP TABLE IF EXISTS d.x", "TRUNCATE TABLE d.t"]));
         }
         none_differ(flavour, &differences);
     }
@@ -695,7 +695,6 @@ fn the_last_insert_id_survives_any_number_of_inserts_that_do_not_set_it() {
         for count in [1, 7, 8, 9, 20] {
             for inserts in ["INSERT INTO d.t (id, v) VALUES ({}, 1)", "INSERT INTO d.t (id) VALUES (1), ({})"]
             {
-                let mut twins = Twins::new(&stand, &stand.narrows);
                 let mut steps = vec![
                     run(0, "SELECT LAST_INSERT_ID(4)"),
                     run(1, "SELECT 1"),
@@ -706,7 +705,7 @@ fn the_last_insert_id_survives_any_number_of_inserts_that_do_not_set_it() {
                     steps.push(run(0, &inserts.replace("{}", &(1000 + number).to_string())));
                 }
                 steps.extend([run(1, "SELECT LAST_INSERT_ID()"), run(0, "SELECT LAST_INSERT_ID()")]);
-                differences.extend(twins.differs(&steps, &["TRUNCATE d.t"]));
+                differences.extend(differ(&stand, &steps, &["TRUNCATE d.t"]));
             }
         }
         none_differ(flavour, &differences);
@@ -732,10 +731,9 @@ fn what_a_connection_keeps_outlives_its_age() {
             ),
         ] {
             for question in questions {
-                let mut twins = Twins::new(&stand, &stand.narrows);
                 let steps = [run(0, text), run(0, question), run(1, "SELECT 1")];
                 let before: Vec<&str> = FILL.iter().copied().chain(["TRUNCATE d.t"]).collect();
-                differences.extend(twins.differs(&steps, &before));
+                differences.extend(differ(&stand, &steps, &before));
             }
         }
         none_differ(flavour, &differences);
@@ -755,7 +753,6 @@ fn an_answer_of_the_cache_is_that_of_the_clients_own_session() {
             ["SET @v = 'one'", "SET @v = 1", "SET lc_time_names = 'de_DE'", "SET NAMES latin1", "USE d"]
         {
             for read in reads {
-                let mut twins = Twins::new(&stand, &stand.narrows);
                 let steps = [
                     run(1, settings),
                     run(1, read),
@@ -764,7 +761,7 @@ fn an_answer_of_the_cache_is_that_of_the_clients_own_session() {
                     run(0, read),
                     run(1, read),
                 ];
-                differences.extend(twins.differs(&steps, &[]));
+                differences.extend(differ(&stand, &steps, &[]));
             }
         }
         none_differ(flavour, &differences);
@@ -789,14 +786,13 @@ fn what_is_only_prepared_leaves_no_variable_to_others() {
             "SELECT @v := nosuch FROM d.k",
             "CALL nosuch(@v := 1)",
         ] {
-            let mut twins = Twins::new(&stand, &stand.narrows);
             let steps = [
                 Prepare(1, text.to_owned()),
                 run(0, "SELECT IFNULL(@v, 9) < IFNULL(@w, 10), COALESCE(@v, 5)"),
                 run(1, "SELECT 1"),
                 run(0, "SELECT @v"),
             ];
-            differences.extend(twins.differs(&steps, &[]));
+            differences.extend(differ(&stand, &steps, &[]));
         }
         none_differ(flavour, &differences);
     }

@@ -282,14 +282,10 @@ impl SessionState {
     /// runs it in this state. MySQL resolves a program once for a session, with the types of the session's user variables, and
     /// some of what its variables say.
     pub fn resolves_programs_like(&self, first: &SessionState) -> bool {
-        let types = |state: &SessionState| {
-            let type_of = |(name, literal): &(Box<str>, Box<str>)| (name.clone(), Type::of(literal));
-            state.user_variables.iter().map(type_of).collect::<Vec<_>>()
-        };
         // Variables that are not set are NULL, whatever their types are believed to be.
         let are_typed = self.user_variables.is_empty()
             || self.user_variables == first.user_variables
-            || types(self) == types(first);
+            || self.user_variable_types().eq(first.user_variable_types());
         are_typed && self.variables_for_programs().eq(first.variables_for_programs())
     }
 
@@ -334,9 +330,11 @@ impl SessionState {
         self.schema.hash(hasher);
         self.variables_for_prepare().for_each(|variable| variable.assignment.hash(hasher));
         // MySQL keeps the types that user variables have at that moment, whatever they have later.
-        for (name, literal) in &self.user_variables {
-            (name, Type::of(literal)).hash(hasher);
-        }
+        self.user_variable_types().for_each(|it| it.hash(hasher));
+    }
+
+    fn user_variable_types(&self) -> impl Iterator<Item = (&str, Type)> {
+        self.user_variables().map(|(name, literal)| (name, Type::of(literal)))
     }
 
     /// Hashes what may change an answer; user variables where the statement may read them.

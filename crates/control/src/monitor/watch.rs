@@ -154,7 +154,7 @@ impl Shared {
                 let backend = connections.lease(limit).await?;
                 let found = backend.defaults_seen(limit).await?;
                 connections.give_back(backend);
-                Ok::<DefaultsSeen, BackendError>(found)
+                Ok::<_, BackendError>(found)
             };
             let found = {
                 // The semaphore is never closed.

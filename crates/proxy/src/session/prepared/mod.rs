@@ -99,7 +99,7 @@ impl Session {
         self.check_statement_bytes(&snapshot, bytes)?;
         let username = &self.want.account.row.username;
         let registry = &self.worker.prepared;
-        let keeps_values = self.family() == Some(Family::MySql) && statement.may_keep_values(text);
+        let keeps_values = statement.may_keep_values(text) && self.family() == Some(Family::MySql);
         let prepared = match request.whole {
             true => registry.prepared(
                 username,

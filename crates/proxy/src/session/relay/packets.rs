@@ -17,11 +17,10 @@ impl Relay<'_> {
     pub(super) async fn special(&mut self, next: Next) -> Result<Result<(), Malformed>, Broken> {
         if let Next::Eof { length } | Next::ColumnsEnd { length } = next
             && length > 0
+            && self.changes_status()
+            && let Ok(eof) = Eof::decode(self.payload(length))
         {
-            let status = Eof::decode(self.payload(length)).map(|eof| self.shown(eof.status));
-            if let Ok(status) = status {
-                self.put_status(Eof::STATUS_AT, status);
-            }
+            self.put_status(Eof::STATUS_AT, self.shown(eof.status));
         }
         let done = match next {
             Next::More { .. } => Ok(()),
@@ -69,6 +68,11 @@ impl Relay<'_> {
     fn has_new_columns(&self) -> bool {
         let (told, found) = (self.answering.columns_told, self.tracker.columns());
         told != 0 && found != 0 && found != u64::from(told)
+    }
+
+    /// Whether the client may have to see other status flags than the server's.
+    fn changes_status(&self) -> bool {
+        self.answering.apart || self.answering.columns_told != 0
     }
 
     /// The status flags of a packet, as the client is to see them.
@@ -198,7 +202,8 @@ impl Relay<'_> {
         {
             return self.ok_as_told(length, &ok);
         }
-        let (place, payload) = (OkPacket::status_at(payload), payload.to_vec());
+        let place = (status != ok.status).then(|| OkPacket::status_at(payload)).flatten();
+        let payload = payload.to_vec();
         if let Some(place) = place {
             self.put_status(place, status);
         }
