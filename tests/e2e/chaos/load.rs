@@ -4,7 +4,7 @@
 //! numbers into the ledger, one in a statement or two in a transaction, and record whether the write was acknowledged,
 //! may have happened, or cannot have happened.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -110,6 +110,8 @@ pub struct Shared {
     generation: AtomicU64,
     begun: Instant,
     next: AtomicU64,
+    /// The numbers of the writes that have begun and have no answer yet.
+    unanswered: Mutex<BTreeSet<u64>>,
     tally: Mutex<Tally>,
     /// When each server last answered a read, by `server_id`, in us since the beginning.
     answered: Mutex<BTreeMap<u32, u64>>,
@@ -136,6 +138,7 @@ impl Load {
             generation: AtomicU64::new(0),
             begun: Instant::now(),
             next: AtomicU64::new(1),
+            unanswered: Mutex::default(),
             tally: Mutex::default(),
             answered: Mutex::default(),
         });
@@ -187,6 +190,13 @@ impl Load {
     /// The number of the next write: all that begin from now on have it or a higher one.
     pub fn next_number(&self) -> u64 {
         self.shared.next.load(Ordering::SeqCst)
+    }
+
+    /// The number from which on writes may run later than now: Narrows may hold those without an answer until there is a
+    /// primary.
+    pub fn first_unanswered(&self) -> u64 {
+        let unanswered = self.shared.unanswered.lock().expect("no panic while held");
+        unanswered.first().copied().unwrap_or_else(|| self.next_number())
     }
 
     /// Whether a write that began after `since` was acknowledged.
@@ -365,10 +375,10 @@ impl Shared {
     fn write(&self) {
         let mut place = self.client(What::Write);
         while let Some(mut visit) = place {
-            let id = self.next.fetch_add(1, Ordering::Relaxed);
+            let ids = self.begin_write(1);
             let from = Instant::now();
-            let error = visit.client.query(insert(id)).error();
-            self.note_write(from, vec![id], error.as_ref().is_some_and(may_have_run), error.as_ref());
+            let error = visit.client.query(insert(ids[0])).error();
+            self.note_write(from, ids, error.as_ref().is_some_and(may_have_run), error.as_ref());
             place = self.after(visit, What::Write, error);
             std::thread::sleep(PACE);
         }
@@ -377,7 +387,7 @@ impl Shared {
     fn transact(&self) {
         let mut place = self.client(What::Transaction);
         while let Some(mut visit) = place {
-            let ids: Vec<u64> = (0..2).map(|_| self.next.fetch_add(1, Ordering::Relaxed)).collect();
+            let ids = self.begin_write(2);
             let from = Instant::now();
             let statements = [vec!["BEGIN".to_owned()], ids.iter().copied().map(insert).collect()].concat();
             let mut run = |(number, statement): (usize, &String)| {
@@ -407,7 +417,19 @@ impl Shared {
         self.stay(visit, what)
     }
 
+    /// The numbers of the rows of a write that begins now.
+    fn begin_write(&self, rows: u64) -> Vec<u64> {
+        let mut unanswered = self.unanswered.lock().expect("no panic while held");
+        let first = self.next.fetch_add(rows, Ordering::SeqCst);
+        let ids: Vec<u64> = (first..first + rows).collect();
+        unanswered.extend(&ids);
+        ids
+    }
+
     fn note_write(&self, from: Instant, ids: Vec<u64>, uncertain: bool, error: Option<&ErrorPacket>) {
+        let mut unanswered = self.unanswered.lock().expect("no panic while held");
+        unanswered.retain(|id| !ids.contains(id));
+        drop(unanswered);
         self.tally(|tally| {
             tally.slowest_write = tally.slowest_write.max(from.elapsed());
             match (error, uncertain) {

@@ -31,7 +31,7 @@ pub struct Times {
 /// From one primary to the next.
 #[derive(Debug)]
 pub struct Change {
-    /// Writes below this number began before the old primary's end.
+    /// Writes below this number were answered before the old primary's end.
     pub ends: u64,
     /// Writes from this number on began after the new primary was promoted.
     pub begins: u64,

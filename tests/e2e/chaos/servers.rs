@@ -120,7 +120,7 @@ fn take_all_places(cluster: &Cluster, load: &mut Load, long: bool) -> Times {
 fn fail_over(cluster: &mut Cluster, load: &mut Load, pause: Duration) -> Times {
     let old = cluster.primary;
     cluster.wait_for_acknowledgers();
-    let (killed, ends) = (Instant::now(), load.next_number());
+    let (killed, ends) = (Instant::now(), load.first_unanswered());
     cluster.nodes[old].server.kill();
     std::thread::sleep(pause);
     cluster.promote();
