@@ -215,9 +215,7 @@ impl Pool {
     pub fn take_over(&self) {
         let snapshot = self.in_force.get();
         for group in self.groups.borrow().values() {
-            let gone = group.idle.borrow_mut().extract_if(.., |it| !stays(it, &snapshot)).collect::<Vec<_>>();
-            gone.into_iter().for_each(|backend| self.let_go(backend));
-            self.publish_idle(group);
+            self.let_go_idle(group, |idle| !stays(idle, &snapshot));
         }
         self.changed.notify_waiters();
         self.poke_all();
@@ -235,8 +233,7 @@ impl Pool {
         let Some(hostgroup) = snapshot.hostgroups.get(&server.row.hostgroup) else { return };
         hostgroup.raise_alarm();
         let group = self.group(&hostgroup.demand);
-        group.idle.borrow_mut().retain(|idle| !Arc::ptr_eq(&idle.login.server.figures, &server.figures));
-        self.publish_idle(&group);
+        self.let_go_idle(&group, |idle| Arc::ptr_eq(&idle.login.server.figures, &server.figures));
         group.leave_alone(server, text.to_owned(), Scope::Writes, snapshot.variables.connect_retries_delay);
     }
 

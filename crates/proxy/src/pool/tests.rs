@@ -11,6 +11,7 @@ use narrows_wire::charset::Family;
 
 use super::idle::{NEW_LOGIN, fitness};
 use super::*;
+use crate::backend::{Kinds, Uncollected};
 use crate::hostgroup::ShunLimits;
 use crate::rows::{JsonColumn, ServerRow, ServerStatus, UserRow, server};
 use crate::rt::{block_on, sleep};
@@ -562,6 +563,45 @@ fn a_connection_that_does_not_tell_what_it_keeps_is_closed() {
         (backend.login.has_insert_id, backend.login.has_conditions) = (true, true);
     };
     assert_eq!(hears_of(Exit::Reset, inserts, &[ERROR], (0, 0)), [QUERY]);
+}
+
+#[test]
+fn a_connection_tells_what_it_keeps_before_the_pool_closes_it() {
+    type Way = fn(&mut Scene);
+    let ways: [(&str, Way); 4] = [
+        ("the server has refused a write", |scene| {
+            scene.pool.turn_away(&scene.snapshot(), &scene.server("a"), "read only");
+        }),
+        ("the server may have fewer connections", |scene| {
+            scene.change(|rows| rows.servers[0].max_connections = 0);
+            scene.pool.take_over();
+        }),
+        ("the server is OFFLINE_SOFT", |scene| {
+            scene.change(|rows| rows.servers[0].status = ServerStatus::OfflineSoft);
+            assert!(scene.pool.take_due(&scene.snapshot()).is_empty());
+        }),
+        ("the server is gone", |scene| {
+            scene.change(|rows| rows.servers.clear());
+            assert!(scene.pool.take_due(&scene.snapshot()).is_empty());
+        }),
+    ];
+    for (name, close) in ways {
+        run(async || {
+            let mut scene = Scene::of_one(1);
+            let (mut backend, mut peer) = scene.backend("a", "app");
+            let client = Arc::default();
+            let kinds = Kinds { insert_id: true, ..Kinds::default() };
+            backend.login.uncollected = Some(Uncollected::new(&client, kinds));
+            scene.pool.put_idle(&scene.group(), backend);
+            let server = std::thread::spawn(move || answer(&mut peer, ERROR));
+            close(&mut scene);
+            assert_eq!(scene.idle_count(), 0, "{name}");
+            while !server.is_finished() {
+                sleep(Duration::from_millis(1)).await;
+            }
+            assert_eq!(server.join().unwrap(), QUERY, "{name}");
+        });
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::idle::home;
-use super::{Pool, keep_idle};
+use super::{Group, Pool, keep_idle};
 use crate::backend::Backend;
 use crate::hostgroup::ServerFigures;
 use crate::rt::{Instant, spawn_local};
@@ -69,6 +69,13 @@ impl Pool {
                 }
             }
         }
+    }
+
+    /// Closes the idle connections of a group that may not stay.
+    pub(super) fn let_go_idle(&self, group: &Group, which: impl Fn(&Backend) -> bool) {
+        let gone: Vec<Backend> = group.idle.borrow_mut().extract_if(.., |idle| which(idle)).collect();
+        gone.into_iter().for_each(|backend| self.let_go(backend));
+        self.publish_idle(group);
     }
 
     /// Closes a connection that may not stay, after what it keeps for its last client was fetched.
