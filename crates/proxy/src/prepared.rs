@@ -36,6 +36,16 @@ impl Identity {
         Identity(self.0 ^ 1)
     }
 
+    /// The identity of a client's own one, by the client's id and the statement's: it executes it with other settings than
+    /// those that it was prepared with. A server that prepares a statement again, because a table has changed, does so with the settings
+    /// of the session that executes it: it then means something else to all who use it.
+    #[must_use]
+    pub fn of_client(self, client: u32, statement: u32) -> Identity {
+        // Spread, so that it is none of the others.
+        let key = (u64::from(client) << 32 | u64::from(statement)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Identity(self.0 ^ (u128::from(key) << 64 | u128::from(key)))
+    }
+
     /// The identity once a server has derived something from the parameters; see `session/prepared/derived.rs`.
     #[must_use]
     pub fn with_derived(self, key: u64) -> Identity {

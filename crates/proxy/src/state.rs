@@ -350,8 +350,12 @@ impl SessionState {
     /// Whether a statement means the same prepared in this state and in `other`. One that was prepared without a
     /// schema names none, and is at home in any.
     pub fn prepares_like(&self, other: &SessionState) -> bool {
-        (self.schema.is_none() || self.schema == other.schema)
-            && self.variables_for_prepare().eq(other.variables_for_prepare())
+        (self.schema.is_none() || self.schema == other.schema) && self.has_settings_of(other)
+    }
+
+    /// Whether a statement that is prepared in this state means what it means prepared in `other`, in the same schema.
+    pub fn has_settings_of(&self, other: &SessionState) -> bool {
+        std::ptr::eq(self, other) || self.variables_for_prepare().eq(other.variables_for_prepare())
     }
 
     fn variables_for_prepare(&self) -> impl Iterator<Item = &Variable> {

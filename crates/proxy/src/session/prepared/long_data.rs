@@ -38,6 +38,7 @@ impl Session {
             return self.skip(request).await;
         }
         statement.has_long_data.set(true);
+        statement.note_state(&self.data.state, self.handle.id);
         let snapshot = self.snapshot();
         let prepared = &statement.prepared;
         let ruled = self.rule(&snapshot, &statement);

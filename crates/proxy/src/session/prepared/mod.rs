@@ -116,6 +116,7 @@ impl Session {
             columns_told: Cell::new(0),
             types: RefCell::default(),
             derived: RefCell::default(),
+            only_of: Cell::new(None),
             tied: !request.whole || keeps_values || statement.asks_about_last(),
             ruled: RefCell::default(),
             dry_run: RefCell::default(),
@@ -138,6 +139,7 @@ impl Session {
         let Some(statement) = self.open_statement(request) else {
             return self.unknown_statement(request, command).await;
         };
+        statement.note_state(&self.data.state, self.handle.id);
         let snapshot = self.snapshot();
         let ruled = self.rule(&snapshot, &statement);
         let flag_in = std::mem::take(&mut self.data.next_flag_in);

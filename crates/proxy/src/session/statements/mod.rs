@@ -13,6 +13,7 @@ use narrows_wire::response::Expect;
 use crate::prepared::{ClientShare, Identity};
 use crate::route::Ruled;
 use crate::snapshot::{LocalSnapshot, Snapshot};
+use crate::state::SharedState;
 
 pub(super) use derived::Derived;
 
@@ -43,6 +44,8 @@ pub(super) struct ClientStatement {
     pub(super) types: RefCell<Vec<u8>>,
     /// The types that a server has derived from earlier values.
     pub(super) derived: RefCell<Derived>,
+    /// The client, once it has used it with other settings than those that it was prepared with.
+    pub(super) only_of: Cell<Option<u32>>,
     /// Parts of values were sent for its next execution.
     pub(super) has_long_data: Cell<bool>,
     /// A part was for a parameter that it does not have: no execution succeeds until it is reset.
@@ -119,6 +122,13 @@ impl ClientStatement {
         BYTES_OF_STATEMENT + self.prepared.text.len()
     }
 
+    /// `client` is about to use it in this state.
+    pub(super) fn note_state(&self, state: &SharedState, client: u32) {
+        if self.only_of.get().is_none() && !state.has_settings_of(&self.prepared.state) {
+            self.only_of.set(Some(client));
+        }
+    }
+
     /// Its identity on connections, for executions with or without a cursor.
     pub(super) fn identity(&self, expect: Expect) -> Identity {
         self.identity_with(self.derived.borrow().key(), expect)
@@ -132,6 +142,7 @@ impl ClientStatement {
     /// The same, with this key of derived types.
     pub(super) fn identity_with(&self, derived: u64, expect: Expect) -> Identity {
         let identity = self.prepared.identity.with_derived(derived);
+        let identity = self.only_of.get().map_or(identity, |client| identity.of_client(client, self.id));
         if expect == Expect::Cursor { identity.with_cursor() } else { identity }
     }
 }
