@@ -365,6 +365,179 @@ fn a_client_whose_schema_was_dropped_goes_on() {
     }
 }
 
+/// A new connection, on which nobody has been in that schema, is as good as one of the pool.
+#[test]
+fn a_client_whose_schema_was_dropped_goes_on_with_a_new_connection() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let mut differences = Vec::new();
+        let dropped = "DROP DATABASE IF EXISTS gone";
+        let begin = [
+            dropped,
+            "CREATE DATABASE gone",
+            "CREATE DATABASE IF NOT EXISTS e",
+            "CREATE TABLE IF NOT EXISTS e.t (a INT)",
+        ];
+        for what in [
+            run(0, "USE e"),
+            InitDb(0, "e".to_owned()),
+            run(0, "CREATE DATABASE gone"),
+            run(0, "SELECT 1"),
+            run(0, "SELECT * FROM e.t"),
+            run(0, "SET @a = 1, sql_mode = ''"),
+            run(0, "COMMIT"),
+            run(0, "USE gone"),
+            Reset(0),
+            Prepare(0, "SELECT * FROM e.t".to_owned()),
+        ] {
+            let steps = [
+                run(0, "USE gone"),
+                run(1, "SELECT 1"),
+                run(1, dropped),
+                // It keeps the only connection that there is.
+                run(1, "SELECT GET_LOCK('l', 1)"),
+                what,
+                run(0, "SELECT * FROM e.t"),
+                run(0, "USE e"),
+                run(0, "SELECT DATABASE()"),
+                run(1, "SELECT RELEASE_LOCK('l')"),
+            ];
+            let narrows = with_more_connections(&stand);
+            differences.extend(Twins::new(&stand, &narrows).differs(&steps, &begin));
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+/// What one client has for letters is not what the values of others are written in.
+#[test]
+fn wide_letters_of_one_client_spoil_no_value_of_another() {
+    let settings = [
+        "SET time_zone = '+05:00'",
+        "SET time_zone = 'SYSTEM'",
+        "SET lc_time_names = 'de_DE', lc_messages = 'en_US'",
+        "SET sql_mode = 'ANSI'",
+        "SET sql_mode = ''",
+        "SET optimizer_switch = 'index_merge=off'",
+        "SET default_storage_engine = 'MyISAM'",
+        "SET default_tmp_storage_engine = 'InnoDB'",
+        "SET innodb_ft_enable_stopword = 'ON'",
+        "SET transaction_isolation = 'READ-COMMITTED'",
+        "SET tx_isolation = 'READ-COMMITTED'",
+        "SET myisam_stats_method = 'nulls_equal'",
+        "SET binlog_format = 'ROW'",
+        "SET character_set_results = 'latin1'",
+        "SET character_set_client = 'latin1', character_set_results = NULL",
+        "SET NAMES latin1 COLLATE latin1_german1_ci",
+        "SET session_track_system_variables = 'sql_mode,time_zone'",
+        "SET session_track_transaction_info = 'STATE', session_track_state_change = 'ON'",
+        "SET autocommit = 'OFF'",
+        "SET foreign_key_checks = 'OFF', unique_checks = 'OFF'",
+    ];
+    let looks = "SELECT @@time_zone, @@lc_time_names, @@sql_mode, @@default_storage_engine, @@character_set_client, \
+                 @@character_set_connection, @@collation_connection, @@autocommit, @@foreign_key_checks, \
+                 DAYNAME('2024-01-01'), LENGTH('x')";
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let mut differences = Vec::new();
+        let config = NarrowsConfig::new()
+            .server(0, stand.server.port(), "max_connections=1")
+            .variable("threads", "1")
+            .variable("connect_timeout_server_max", "1000")
+            .user("sbtest", "sbtest", "");
+        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let mut twins = Twins::new(&stand, &narrows);
+        for charset in ["ucs2", "utf16", "utf16le", "utf32"] {
+            for wide in [
+                format!("SET collation_connection = {charset}_general_ci"),
+                format!("SET character_set_connection = {charset}"),
+                format!("SET character_set_connection = '{charset}', time_zone = '+01:00'"),
+            ] {
+                for setting in settings {
+                    for both in [false, true] {
+                        let mut steps = vec![run(0, setting)];
+                        if both {
+                            steps.push(run(0, "SET collation_connection = utf16_bin"));
+                        }
+                        steps.extend([run(1, &wide), run(1, "SELECT 'x'"), run(0, "SELECT 'x'")]);
+                        steps.extend([run(1, looks), run(0, looks), run(1, "SELECT 'x'")]);
+                        steps.push(Prepare(0, "SELECT 'x'".to_owned()));
+                        steps.extend([Execute(0), run(1, looks), run(0, "ROLLBACK")]);
+                        differences.extend(twins.differs(&steps, &[]));
+                    }
+                }
+            }
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+/// A server prepares a statement again with the settings of the session that executes it, when a table has changed.
+#[test]
+fn a_statement_that_the_server_prepares_again_is_that_of_its_client() {
+    let settings = [
+        "SET NAMES latin1",
+        "SET character_set_client = latin1",
+        "SET character_set_connection = latin1",
+        "SET collation_connection = utf8mb4_bin",
+        "SET sql_mode = 'ANSI_QUOTES'",
+        "SET sql_mode = 'PIPES_AS_CONCAT'",
+        "SET sql_mode = 'HIGH_NOT_PRECEDENCE'",
+        "SET sql_mode = 'NO_UNSIGNED_SUBTRACTION'",
+        "SET sql_mode = 'REAL_AS_FLOAT'",
+    ];
+    // On MySQL the connection is reset for a client with other values of these, and what it has prepared is prepared once more.
+    let of_programs =
+        ["SET div_precision_increment = 8", "SET lc_time_names = 'es_ES'", "SET default_week_format = 3"];
+    let texts = [
+        "INSERT INTO d.s VALUES ('\u{e9}')",
+        "INSERT INTO d.s SELECT CONCAT('\u{e9}', code) FROM d.k",
+        "DELETE FROM d.k WHERE NOT code BETWEEN 'a' AND 'b'",
+        "DELETE FROM d.k WHERE NOT 1 BETWEEN -5 AND 5",
+        "INSERT INTO d.s SELECT 'a' || code FROM d.k",
+        "INSERT INTO d.s SELECT \"code\" FROM d.k",
+        "SELECT CAST(1 AS UNSIGNED) - 2 FROM d.k",
+        "INSERT INTO d.s SELECT 1 / 3 FROM d.k",
+        "INSERT INTO d.s SELECT CONCAT(DAYNAME('2024-01-01'), WEEK('2024-12-31')) FROM d.k",
+        "SELECT code FROM d.k WHERE 'ABC' = code",
+    ];
+    let changes = [
+        "ALTER TABLE d.s COMMENT 'z'; ALTER TABLE d.k COMMENT 'z'",
+        "FLUSH TABLES",
+        "OPTIMIZE TABLE d.s, d.k",
+    ];
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let narrows = with_more_connections(&stand);
+        let mut differences = Vec::new();
+        let mut twins = Twins::new(&stand, &narrows);
+        let of_programs = of_programs.iter().filter(|_| flavour == Flavour::MariaDb);
+        let settings: Vec<_> = settings.iter().chain(of_programs).collect();
+        for text in texts {
+            for setting in &settings {
+                for change in changes {
+                    let prepare = |who: usize| Prepare(who, text.to_owned());
+                    let steps = [
+                        prepare(0),
+                        prepare(1),
+                        Execute(0),
+                        Execute(1),
+                        run(0, setting),
+                        Execute(0),
+                        run(1, change),
+                        Execute(0),
+                        Execute(1),
+                        run(1, "SELECT HEX(v) FROM d.s"),
+                        run(1, "SELECT code FROM d.k"),
+                    ];
+                    differences.extend(twins.differs(&steps, FILL));
+                }
+            }
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
 /// What a session has set that could change the answers to questions of Narrows, or what they mean.
 const HOSTILE: &[&str] = &[
     "SET sql_select_limit = 0",
@@ -793,6 +966,19 @@ fn what_is_only_prepared_leaves_no_variable_to_others() {
                 run(0, "SELECT @v"),
             ];
             differences.extend(differ(&stand, &steps, &[]));
+        }
+        for text in [
+            "SET @v = (SELECT 1 UNION SELECT 2)",
+            "SET @v = nosuch.nosuch",
+            "SET @v = (SELECT v FROM d.nosuch)",
+        ] {
+            for text in [run(1, text), run(1, &format!("PREPARE p FROM \"{text}\"; EXECUTE p"))] {
+                let mut steps = vec![text, run(1, "DEALLOCATE PREPARE p"), Reset(1), run(0, "SELECT @v")];
+                if flavour == Flavour::MariaDb {
+                    steps.push(run(0, "SELECT variable_name FROM information_schema.user_variables"));
+                }
+                differences.extend(differ(&stand, &steps, &[]));
+            }
         }
         none_differ(flavour, &differences);
     }

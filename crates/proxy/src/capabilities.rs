@@ -94,8 +94,8 @@ const TABLE: &[Row] = {
         // A session in which only a new password may be set is of no use to anybody else.
         row(C::CAN_HANDLE_EXPIRED_PASSWORDS, Refused, Never, Request::Never),
         row(C::SESSION_TRACK, Translated, Always, Request::Always),
-        // Connections with the client's own form are preferred; see `Backend::has_form`.
-        row(C::DEPRECATE_EOF, Translated, Always, AsClient),
+        // An OK packet after rows says what has changed in the session, and an EOF packet does not.
+        row(C::DEPRECATE_EOF, Translated, Always, Request::Always),
         row(C::OPTIONAL_RESULTSET_METADATA, Refused, Never, Request::Never),
         row(C::ZSTD_COMPRESSION, Translated, Greeting, Request::Never),
         row(C::QUERY_ATTRIBUTES, Class, Common, AsClient),
@@ -149,9 +149,6 @@ pub const OFFERED_IF_COMMON: Capabilities = those(None, Some(Offer::Common), Non
 /// What every server is asked for that has it, whatever the client has: answers are reduced for clients that have less.
 pub const ALWAYS_REQUESTED: Capabilities = those(None, None, Some(Request::Always));
 
-/// What a server is asked for if the client has it.
-pub const REQUESTED_AS_CLIENT: Capabilities = those(None, None, Some(Request::AsClient));
-
 /// What a client and a server must have alike if bytes are forwarded as they are. The rest of the table is that of the login
 /// of one side.
 pub const VISIBLE: Capabilities = CLASS
@@ -193,10 +190,9 @@ mod tests {
                 Treatment::Refused => {
                     assert_eq!((row.offer, row.request), (Offer::Never, Request::Never), "{name:?}");
                 }
-                Treatment::Nothing | Treatment::Side => {
+                Treatment::Nothing | Treatment::Side | Treatment::Translated => {
                     assert_ne!(row.request, Request::AsClient, "{name:?}");
                 }
-                Treatment::Translated => {}
             }
         }
         assert!(CLASS.contains(SEEN_IN_ROWS) && CLASS.contains(OWN_CLASS));

@@ -44,7 +44,7 @@ static ROWS: &[Variable] = &[
     flag("mysql-default_reconnect", Obscure, true, "Whether lost connections to servers are reopened.")
         .needless("ProxySQL does nothing with it either"),
     flag("mysql-enable_server_deprecate_eof", Useful, true, "Whether servers are asked for result sets without EOF packets.")
-        .needless("a connection to a server uses the same form of result sets as the client that it was opened for"),
+        .needless("servers are always asked for them, because an EOF packet does not say what has changed in the session"),
     integer("mysql-evaluate_replication_lag_on_servers_load", Obscure, 1, 0, 1, "1: known lag is applied at once when servers are loaded."),
     integer("mysql-eventslog_table_memory_size", Useful, 10_000, 0, 1_000_000, "Rows of stats_mysql_query_events; older ones are dropped.")
         .read_by_name(),

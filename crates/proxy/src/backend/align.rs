@@ -44,7 +44,9 @@ impl Backend {
         limit: Duration,
     ) -> Result<(), BackendError> {
         let aligned = self.align_once(state, user_variables, last_insert_id, limit).await;
-        if !self.login.left_by_program.get() {
+        // After any other error there may be answers that were not read.
+        let are_all_read = matches!(aligned, Ok(()) | Err(BackendError::SchemaGone(_)));
+        if !are_all_read || !self.login.left_by_program.get() {
             return aligned;
         }
         // Only now is it known that a failed statement of another client has left something.
@@ -78,6 +80,7 @@ impl Backend {
                 if state.null_is_insert_id() { format!("LAST_INSERT_ID({id})") } else { id.to_string() };
             difference.assign(&format!("last_insert_id={value}"));
         }
+        difference.make_literals_readable(&self.login.state, state);
         let uncollected = self.login.uncollected.take();
         let mut gone = None;
         if uncollected.is_some() || questions.are_any() || !difference.is_empty() {
@@ -152,7 +155,7 @@ impl Backend {
             });
         }
         let mut schema_at = None;
-        if let Some(set) = &difference.set_for_schema {
+        if let Some(set) = &difference.set_first {
             self.put_query(&mut out, set);
             answers += 1;
         }

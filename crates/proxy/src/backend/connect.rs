@@ -20,7 +20,7 @@ use super::{
     Backend, BackendError, InsertIdBefore, Login, Reports, ServerError, Statements, Want, WantedReports,
 };
 use crate::buffer::Buffer;
-use crate::capabilities::{ALWAYS_REQUESTED, COMPRESSION, REQUESTED_AS_CLIENT};
+use crate::capabilities::{ALWAYS_REQUESTED, COMPRESSION};
 use crate::hostgroup::{ConnectionSlot, Server};
 use crate::packets::{SMALL_PACKET, payload, read_packet};
 use crate::rt::{Instant, timeout};
@@ -188,7 +188,7 @@ async fn respond(
 fn wanted(server: &Server, greeting: &Greeting, want: &Want, state: &SessionState) -> Capabilities {
     let mut asked = match want.own {
         Some(client) => client.union(NEEDED).without(PER_CONNECTION),
-        None => ALWAYS_REQUESTED.union(want.class.intersection(REQUESTED_AS_CLIENT)),
+        None => ALWAYS_REQUESTED.union(want.class),
     };
     let compresses = match want.own {
         // The bytes are forwarded, and with them the numbers of packets, which only the uncompressed protocol orders.

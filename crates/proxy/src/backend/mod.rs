@@ -209,7 +209,7 @@ pub struct Want {
     pub account: Arc<Account>,
     /// With these credentials.
     pub secret: Secret,
-    /// With exactly these capabilities of `CLASS`; and preferably with or without `CLIENT_DEPRECATE_EOF`, as here.
+    /// With exactly these capabilities of `CLASS`.
     pub class: Capabilities,
     /// A new connection for one client only, with exactly these capabilities: its bytes are forwarded without being
     /// read.
@@ -229,14 +229,14 @@ impl Want {
         about: Arc<ConnectAttributes>,
         snapshot: &Snapshot,
     ) -> Want {
-        let class = client.intersection(CLASS.union(Capabilities::DEPRECATE_EOF));
+        let class = client.intersection(CLASS);
         let may_ask_for_key = snapshot.variables.get_server_public_key;
         Want { account, secret, class, own: None, about, may_ask_for_key }
     }
 
     /// The same account's connection for a statement of Narrows itself, which is the same for all clients.
     pub fn for_narrows(self) -> Want {
-        Want { class: self.class.intersection(Capabilities::DEPRECATE_EOF).union(OWN_CLASS), ..self }
+        Want { class: OWN_CLASS, ..self }
     }
 
     /// What a client requires that is to have its own connection.
@@ -485,12 +485,6 @@ impl Backend {
         want.own.is_none()
             && self.login.capabilities.intersection(CLASS)
                 == want.class.intersection(self.login.offered_class())
-    }
-
-    /// Whether answers have the form that `want` prefers, so that they need not be translated.
-    pub fn has_form(&self, want: &Want) -> bool {
-        let form = |capabilities: Capabilities| capabilities.contains(Capabilities::DEPRECATE_EOF);
-        form(self.login.capabilities) == form(want.class)
     }
 
     /// Removes the connection from this worker's runtime.

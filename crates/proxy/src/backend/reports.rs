@@ -394,7 +394,9 @@ impl Backend {
                     }
                     Reports::ItsOwn | Reports::InDoubt => &self.login.own_reports().transactions,
                 };
-                self.put_query(out, format!("SET @@{TRACKS_TRANSACTIONS}='STATE'"));
+                // Words, because the session may have a character set in which literals are not read.
+                let transactions = transactions.trim_matches('\'');
+                self.put_query(out, format!("SET @@{TRACKS_TRANSACTIONS}=STATE"));
                 self.put_query(out, format!("SET @@{TRACKS_TRANSACTIONS}={transactions}"));
             }
         }

@@ -91,8 +91,8 @@ pub(super) fn stays(backend: &Backend, snapshot: &Snapshot) -> bool {
     server_of(backend, snapshot).is_none_or(|(_, server)| !must_go(backend, server))
 }
 
-/// How much must be done to an idle connection: 0 nothing, 1 answers to be translated, 2 a `SET`, 3 also a change of
-/// schema, [`NEW_LOGIN`], or, beyond, close it and open another in its place.
+/// How much must be done to an idle connection: 0 nothing, 1 a `SET`, 2 also a change of schema, [`NEW_LOGIN`], or, beyond,
+/// close it and open another in its place.
 pub(super) fn fitness(backend: &Backend, ask: &Ask<'_>) -> u32 {
     let Ask { want, state, new, .. } = *ask;
     if new || !backend.fits_class(want) {
@@ -103,18 +103,17 @@ pub(super) fn fitness(backend: &Backend, ask: &Ask<'_>) -> u32 {
         return if backend.login.family == Family::MySql { NEW_LOGIN } else { NEW_LOGIN + 1 };
     }
     if Arc::ptr_eq(&backend.login.state, state) {
-        return u32::from(!backend.has_form(want));
+        return 0;
     }
     match (&backend.login.state.schema, &state.schema) {
-        (found, wanted) if found == wanted && backend.login.state != *state => 2,
-        (found, wanted) if found == wanted => u32::from(!backend.has_form(want)),
+        (found, wanted) if found == wanted => u32::from(backend.login.state != *state),
         (Some(_), None) => NEW_LOGIN,
-        _ => 3,
+        _ => 2,
     }
 }
 
 /// The [`fitness`] of a connection that needs `COM_CHANGE_USER`: another account's, or one whose schema must go.
-pub(super) const NEW_LOGIN: u32 = 4;
+pub(super) const NEW_LOGIN: u32 = 3;
 
 /// Idle connections in the client's state among which one that has its statement is looked for: to prepare it once more
 /// costs less than looking at all of hundreds.

@@ -133,7 +133,21 @@ impl Pool {
         let (known, variables) = (Arc::clone(&server), &snapshot.variables);
         let opened = async {
             let limit = variables.connect_timeout_server;
-            let mut backend = self.connect_as((snapshot, hostgroup), (server, slot), (want, state)).await?;
+            let again = Arc::clone(&server);
+            let connected = self.connect_as((snapshot, hostgroup), (server, slot), (want, state)).await;
+            let mut backend = match connected {
+                // It was dropped, or is not for the account any more. Its client must be able to choose another one: the
+                // alignment finds out, as on any other connection.
+                Err(BackendError::Server(error))
+                    if error.is_about_lost_schema() && state.schema.is_some() =>
+                {
+                    let slot = ConnectionSlot::take(&again, &hostgroup.demand, &self.pokes);
+                    let slot = slot.ok_or(BackendError::Server(error))?;
+                    let state = Arc::new(state.without_schema());
+                    self.connect_as((snapshot, hostgroup), (again, slot), (want, &state)).await?
+                }
+                connected => connected?,
+            };
             if descriptors::is_for(backend.stream.descriptor(), Reserve::Rest) {
                 return Err(io::Error::other("no descriptor is left for it (limit of open files)").into());
             }

@@ -301,11 +301,9 @@ fn fitness_is_what_must_be_done_to_a_connection() {
         };
         assert_eq!(fitness_of(&|_, _, _| ()), 0);
         assert_eq!(fitness_of(&|_, _, state| *state = with(|_| ())), 0, "an equal state is the same");
-        let form = Capabilities::DEPRECATE_EOF;
-        assert_eq!(fitness_of(&|_, want, _| want.class = form), 1);
-        assert_eq!(fitness_of(&|_, _, state| *state = with(|it| it.set_names("latin1", None))), 2);
+        assert_eq!(fitness_of(&|_, _, state| *state = with(|it| it.set_names("latin1", None))), 1);
         let in_shop: fn(&mut SessionState) = |state| state.schema = Some(b"shop".as_slice().into());
-        assert_eq!(fitness_of(&|_, _, state| *state = with(in_shop)), 3);
+        assert_eq!(fitness_of(&|_, _, state| *state = with(in_shop)), 2);
         assert_eq!(fitness_of(&|backend, _, _| backend.login.state = with(in_shop)), NEW_LOGIN);
         let elsewhere = |backend: &mut Backend, _: &mut Want, state: &mut SharedState| {
             let mut other = SessionState::clone(&scene.state);
@@ -313,7 +311,7 @@ fn fitness_is_what_must_be_done_to_a_connection() {
             *state = Arc::new(other);
             backend.login.state = with(in_shop);
         };
-        assert_eq!(fitness_of(&elsewhere), 3);
+        assert_eq!(fitness_of(&elsewhere), 2);
         assert_eq!(fitness_of(&|_, want, _| *want = scene.want("other")), NEW_LOGIN);
         let of_mariadb = |backend: &mut Backend, want: &mut Want, _: &mut SharedState| {
             backend.login.family = Family::MariaDb;
@@ -602,6 +600,36 @@ fn a_connection_tells_what_it_keeps_before_the_pool_closes_it() {
             assert_eq!(server.join().unwrap(), QUERY, "{name}");
         });
     }
+}
+
+#[test]
+fn a_connection_whose_answers_were_not_all_read_is_not_used_further() {
+    // The answer to the question for what was not reported: a variable, and something that a program has left.
+    let late = b"\0\0\0\x02\x40\0\0\0\x14\0\x0E\x08sql_mode\x04ANSI\x02\x02\x011";
+    run(async || {
+        let scene = Scene::of_one(1);
+        let (mut lease, mut peer) = scene.lease();
+        lease.login.capabilities = Capabilities::PROTOCOL_41.union(Capabilities::SESSION_TRACK);
+        lease.login.note_untold(true, false);
+        lease.login.late_is_ours = false;
+        let server = std::thread::spawn(move || {
+            let mut heard = vec![answer(&mut peer, late)];
+            let mut header = [0; 4];
+            while peer.read_exact(&mut header).is_ok() {
+                let mut body = vec![0; usize::from(header[0]) | usize::from(header[1]) << 8];
+                peer.read_exact(&mut body).unwrap();
+                heard.push(body[0]);
+            }
+            heard
+        });
+        let mut state = SessionState::clone(&scene.state);
+        state.set_names("latin1", None);
+        let aligned = lease.align(&Arc::new(state), false, None, Duration::from_millis(200)).await;
+        assert!(aligned.is_err());
+        drop(lease);
+        let heard = server.join().unwrap();
+        assert!(!heard.contains(&RESET_CONNECTION), "{heard:?}");
+    });
 }
 
 #[test]

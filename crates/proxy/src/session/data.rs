@@ -1,6 +1,6 @@
 //! The data of a session: what its client has set, what servers have reported about it, and what is open.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use narrows_wire::Status;
 
@@ -28,6 +28,9 @@ pub(super) struct SessionData {
     /// The client's transaction was begun by a statement of its own, as the server has reported. Without such reports it is
     /// not known.
     pub(super) has_begun: Cell<bool>,
+    /// Changes of the session that the client has asked for, and that came with an answer which it receives as an EOF packet:
+    /// the next OK packet reports them.
+    pub(super) untold_changes: RefCell<Vec<u8>>,
     /// Warnings of the last statement, as MySQL repeats them in the answer to `COM_PING`; MariaDB does not.
     pub(super) warnings: u16,
     /// What the information functions return about earlier statements.

@@ -182,6 +182,7 @@ impl Session {
             written,
             statements: ClientStatements::default(),
             has_begun: Cell::default(),
+            untold_changes: RefCell::default(),
             next_flag_in: 0,
             dry_run_flag_in: None,
         };
@@ -396,6 +397,7 @@ impl Session {
         self.note_patience();
         self.data.status = first_status(&self.snapshot(), &self.want.account);
         self.data.status_is_told = false;
+        self.data.untold_changes.get_mut().clear();
         self.data.warnings = 0;
         self.data.statements.clear();
         self.client.transaction_since = None;

@@ -13,8 +13,8 @@ use super::{SessionState, Variable, is_short_timeout};
 pub struct Difference {
     /// `COM_INIT_DB` with this schema,
     pub schema: Option<Box<[u8]>>,
-    /// and before it the `SET` of the character set that the schema's name is in.
-    pub set_for_schema: Option<String>,
+    /// and before it and `set` the `SET` of the character sets that the schema's name and the literals of `set` are in.
+    pub set_first: Option<String>,
     /// That is the schema which the session has: it may have been dropped, and then stays what it is.
     pub schema_again: bool,
     /// `COM_RESET_CONNECTION` first: the session has user variables that the client does not have. Setting one to
@@ -31,12 +31,25 @@ pub struct Difference {
 impl Difference {
     /// Adds one assignment.
     pub fn assign(&mut self, assignment: &str) {
-        match &mut self.set {
-            None => self.set = Some(format!("SET {assignment}")),
-            Some(set) => {
-                set.push_str(", ");
-                set.push_str(assignment);
-            }
+        assign(&mut self.set, assignment);
+    }
+
+    /// Adds one to those that come first.
+    fn assign_first(&mut self, assignment: &str) {
+        assign(&mut self.set_first, assignment);
+    }
+
+    /// This is all that brings a session from `from` to `to`. The literals of a `SET` have the character set of the
+    /// connection, and servers do not take one of two or four bytes a letter for most variables: such a connection gets another
+    /// one first.
+    pub fn make_literals_readable(&mut self, from: &SessionState, to: &SessionState) {
+        let has_literals = self.set.as_ref().is_some_and(|set| set.contains('\''));
+        if !has_literals || !from.has_wide_literals() {
+            return;
+        }
+        self.assign_first(&format!("{LITERALS}=latin1"));
+        if to.has_wide_literals() {
+            to.assignment(CONNECTION).into_iter().for_each(|wanted| self.assign(wanted));
         }
     }
 
@@ -46,7 +59,27 @@ impl Difference {
     }
 }
 
+fn assign(set: &mut Option<String>, assignment: &str) {
+    match set {
+        None => *set = Some(format!("SET {assignment}")),
+        Some(set) => {
+            set.push_str(", ");
+            set.push_str(assignment);
+        }
+    }
+}
+
+/// The character set of literals, by the two names that its variable has.
+const LITERALS: &str = "character_set_connection";
+const CONNECTION: &str = "collation_connection";
+
 impl SessionState {
+    /// Whether the letters of literals have two or four bytes each.
+    fn has_wide_literals(&self) -> bool {
+        let charset = self.literal(CONNECTION).map(|literal| literal.trim_matches('\'').to_ascii_lowercase());
+        charset.is_some_and(|charset| ["ucs2", "utf16", "utf32"].iter().any(|wide| charset.starts_with(wide)))
+    }
+
     /// What brings a session in state `from` to this state. User variables, and timeouts that are short, count only when
     /// the statement to come reads them.
     pub fn difference(&self, from: &SessionState, user_variables: bool) -> Difference {
@@ -60,7 +93,7 @@ impl SessionState {
         }
         let mut difference = Difference::default();
         let marked = self.charset_of_schema(from).map(|charset| {
-            difference.set_for_schema = Some(format!("SET character_set_client={charset}"));
+            difference.assign_first(&format!("character_set_client={charset}"));
             let mut marked = from.clone();
             marked.set_literal("character_set_client", UNKNOWN);
             marked

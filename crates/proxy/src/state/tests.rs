@@ -171,7 +171,7 @@ fn the_name_of_a_schema_is_sent_in_its_own_character_set() {
     ] {
         wanted.schema = Some(schema.into());
         let difference = wanted.difference(&found, false);
-        assert_eq!(difference.set_for_schema.as_deref(), charset);
+        assert_eq!(difference.set_first.as_deref(), charset);
         assert_eq!(difference.set.as_deref(), charset.map(|_| "SET NAMES latin1"));
     }
 }

@@ -101,7 +101,7 @@ impl<'a> Ok<'a> {
 
     /// The session state changes, one by one.
     pub fn changes(&self) -> Changes<'a> {
-        Changes { reader: Reader::new(self.session_state) }
+        Changes::of(self.session_state)
     }
 }
 
@@ -133,6 +133,17 @@ pub enum Change<'a> {
 }
 
 impl Change<'_> {
+    /// Whether only the later one of the two is true.
+    pub fn is_about_the_same(&self, other: &Change<'_>) -> bool {
+        match (self, other) {
+            (Change::SystemVariable { name: one, .. }, Change::SystemVariable { name: other, .. }) => {
+                one == other
+            }
+            (Change::Other { kind: one }, Change::Other { kind: other }) => one == other,
+            _ => std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
+    }
+
     /// Appends the change as an OK packet carries it; Narrows only creates changes of schema.
     pub fn encode(&self, out: &mut Vec<u8>) {
         if let Change::Schema(schema) = self {
@@ -151,6 +162,11 @@ pub struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
+    /// Those of an encoded list, as an OK packet has it.
+    pub fn of(encoded: &'a [u8]) -> Changes<'a> {
+        Changes { reader: Reader::new(encoded) }
+    }
+
     fn take(&mut self) -> Result<(&'a [u8], Change<'a>), Malformed> {
         let whole = self.reader;
         let kind = self.reader.u8()?;

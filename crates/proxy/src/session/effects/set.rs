@@ -4,7 +4,7 @@ use narrows_sql::set::{Assignment, OtherSet, Scope, TransactionScope, Value};
 use narrows_sql::{Escapes, Flags, Kind, Statement};
 use narrows_wire::Status;
 
-use super::{Change, PinReason, Reading, Reported};
+use super::{Change, PinReason, Reading, Reported, may_make_variables};
 use crate::backend::Coverage;
 use crate::state::{
     CHARSETS, CLOCK, HELD_FOR_CLIENTS, SCHEMA_COLLATION, SETS_ANOTHER, UTF8MB4_COLLATION, WRONG_DEFAULTS,
@@ -33,6 +33,9 @@ impl<'s, 'a: 's> Reading<'_, 's, 'a> {
             // Some of several assignments may have been made before the one that failed.
             if assignments.len() > 1 {
                 self.pins.add(PinReason::UNKNOWN_SET);
+            } else if may_make_variables(&self.done.statement) {
+                // The user variable is there, without a value, before the value is computed.
+                self.pins.doubt();
             }
             return;
         }

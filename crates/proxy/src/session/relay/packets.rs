@@ -3,7 +3,7 @@
 use narrows_sql::{Flags, Kind};
 use narrows_wire::charset::Family;
 use narrows_wire::frame::{HEADER_LENGTH, put_encoded};
-use narrows_wire::packet::{Change, Eof, Err as ErrPacket, Ok as OkPacket};
+use narrows_wire::packet::{Change, Changes, Eof, Err as ErrPacket, Ok as OkPacket};
 use narrows_wire::response::{Expect, Next};
 use narrows_wire::{Capabilities, Errno, Malformed, Status};
 
@@ -223,6 +223,10 @@ impl Relay<'_> {
         let was_eof = ok.header == OkPacket::END_OF_ROWS;
         if was_eof && !self.client_deprecates_eof() {
             let eof = Eof { warnings: ok.warnings, status: self.status_of_eof(ok)? };
+            if ok.status.contains(Status::SESSION_STATE_CHANGED) {
+                let untold = self.with_untold(&self.visible_changes(ok)?)?;
+                self.session.data.untold_changes.replace(untold);
+            }
             self.replace(length, Some(&|out| eof.encode(out)));
         } else if self.is_init_db && ok.warnings != self.session.data.warnings {
             // MySQL repeats the count of the previous statement here, which may have been one of our own.
@@ -231,6 +235,13 @@ impl Relay<'_> {
                 OkPacket { session_state: &session_state, warnings: self.session.data.warnings, ..*ok };
             let client = self.session.client.capabilities;
             self.replace(length, Some(&|out| shown.encode(out, client)));
+        } else if !self.session.data.untold_changes.borrow().is_empty() {
+            let session_state = self.with_untold(&self.visible_changes(ok)?)?;
+            self.session.data.untold_changes.take();
+            let status = ok.status.union(Status::SESSION_STATE_CHANGED);
+            let visible = OkPacket { session_state: &session_state, status, ..*ok };
+            let client = self.session.client.capabilities;
+            self.replace(length, Some(&|out| visible.encode(out, client)));
         } else if ok.status.contains(Status::SESSION_STATE_CHANGED) {
             let session_state = self.visible_changes(ok)?;
             let tracks = self.session.client.capabilities.contains(Capabilities::SESSION_TRACK);
@@ -332,6 +343,21 @@ impl Relay<'_> {
             return Ok(Vec::new());
         }
         self.foreign_changes(ok)
+    }
+
+    /// These changes, after those that the client has not received and that they do not replace.
+    fn with_untold(&self, changes: &[u8]) -> Result<Vec<u8>, Malformed> {
+        let later: Vec<Change<'_>> =
+            Changes::of(changes).map(|it| Ok(it?.1)).collect::<Result<_, Malformed>>()?;
+        let mut all = Vec::new();
+        for change in Changes::of(&self.session.data.untold_changes.borrow()) {
+            let (encoded, change) = change?;
+            if !later.iter().any(|later| later.is_about_the_same(&change)) {
+                all.extend_from_slice(encoded);
+            }
+        }
+        all.extend_from_slice(changes);
+        Ok(all)
     }
 
     /// The changes that a server would report if Narrows had not asked for more.
