@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use narrows_testkit::{Endpoint, Flavour, Login, RawClient, RealServer, ServerOptions};
+use narrows_testkit::{Endpoint, Flavour, Login, RawClient, RealServer, ServerOptions, wait_until};
 
 use super::{asked, config, found, log_in, refusal};
 use crate::support::start;
@@ -87,7 +87,12 @@ fn a_name_is_the_same_one_for_narrows_and_for_servers() {
             "{flavour:?}: servers take the apostrophes off"
         );
         drop(first);
-        let mut client = log_in(&narrows, "'pt_named'", "one").expect("it is pt_named");
+        let mut client = None;
+        wait_until("the first one has left", || {
+            client = log_in(&narrows, "'pt_named'", "one").ok();
+            client.is_some()
+        });
+        let mut client = client.expect("it is pt_named");
         let user = client.query("SELECT USER()").cell().unwrap_or_default();
         assert!(user.starts_with("pt_named@"), "{user}");
         assert_eq!(client.change_user(&Login::new("''pt_named''", "one")).expect_err("nobody").code, 1045);

@@ -388,8 +388,13 @@ impl ServerError {
     /// Whether it is about the schema, or the account's right to it: one that could be chosen before was dropped, or is not for
     /// the account any more.
     pub fn is_about_lost_schema(&self) -> bool {
+        self.is_about_schema() || self.says_schema_is_lost()
+    }
+
+    /// Whether it says that there is no such schema, or that it is not for the account.
+    pub fn says_schema_is_lost(&self) -> bool {
         // `ER_DBACCESS_DENIED_ERROR`.
-        self.is_about_schema() || self.code == 1044
+        matches!(self.code, UNKNOWN_DATABASE | 1044)
     }
 
     /// The error for the client of an account whose login a server refused.

@@ -138,9 +138,7 @@ impl Pool {
             let mut backend = match connected {
                 // It was dropped, or is not for the account any more. Its client must be able to choose another one: the
                 // alignment finds out, as on any other connection.
-                Err(BackendError::Server(error))
-                    if error.is_about_lost_schema() && state.schema.is_some() =>
-                {
+                Err(BackendError::Server(error)) if error.says_schema_is_lost() && state.schema.is_some() => {
                     let slot = ConnectionSlot::take(&again, &hostgroup.demand, &self.pokes);
                     let slot = slot.ok_or(BackendError::Server(error))?;
                     let state = Arc::new(state.without_schema());
