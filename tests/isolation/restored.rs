@@ -16,6 +16,8 @@ enum Step {
     Prepare(usize, String),
     /// Executes what it has prepared last.
     Execute(usize),
+    /// The same, with this number as its only parameter.
+    ExecuteWith(usize, i64),
     /// The same, with a cursor where the statement can have one.
     ExecuteWithCursor(usize),
     /// `COM_INIT_DB`.
@@ -24,7 +26,7 @@ enum Step {
     Reset(usize),
 }
 
-use Step::{Execute, ExecuteWithCursor, InitDb, Prepare, Reset, Run};
+use Step::{Execute, ExecuteWith, ExecuteWithCursor, InitDb, Prepare, Reset, Run};
 
 fn run(who: usize, text: &str) -> Step {
     Run(who, text.to_owned())
@@ -82,6 +84,12 @@ impl Twins {
                         Execute(who) | ExecuteWithCursor(who) => {
                             let flags = u8::from(matches!(step, ExecuteWithCursor(_)));
                             let body = [&ids[*who][..], &[flags, 1, 0, 0, 0]].concat();
+                            clients[*who].command(command::STMT_EXECUTE, &body)
+                        }
+                        ExecuteWith(who, number) => {
+                            // No cursor, one execution, no NULL, types follow: LONGLONG.
+                            let head = [&ids[*who][..], &[0, 1, 0, 0, 0, 0, 1, 8, 0]].concat();
+                            let body = [&head[..], &number.to_le_bytes()].concat();
                             clients[*who].command(command::STMT_EXECUTE, &body)
                         }
                         InitDb(who, schema) => clients[*who].command(command::INIT_DB, schema.as_bytes()),
@@ -404,6 +412,85 @@ fn a_client_whose_schema_was_dropped_goes_on_with_a_new_connection() {
             ];
             let narrows = with_more_connections(&stand);
             differences.extend(Twins::new(&stand, &narrows).differs(&steps, &begin));
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+/// MySQL prepares a statement again for the types of its parameters, when it is first executed. On a connection that is reset,
+/// as after some changes of data, it is first executed once more: docs/compatibility.md.
+#[test]
+fn a_statement_keeps_the_settings_of_its_first_execution() {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let narrows = with_more_connections(&stand);
+        let mut differences = Vec::new();
+        let mut twins = Twins::new(&stand, &narrows);
+        for (setting, text) in [
+            (
+                "SET sql_mode = 'HIGH_NOT_PRECEDENCE'",
+                "SELECT code FROM d.k WHERE NOT 1 BETWEEN -5 AND 5 OR code = ?",
+            ),
+            ("SET sql_mode = 'PIPES_AS_CONCAT'", "SELECT code || 'x', ? FROM d.k"),
+            ("SET collation_connection = utf8mb4_bin", "SELECT 'a' = 'A', ? FROM d.k"),
+        ] {
+            for others in [false, true] {
+                let mut steps = vec![Prepare(0, text.to_owned()), ExecuteWith(0, 77)];
+                if others {
+                    steps.extend([Prepare(1, text.to_owned()), ExecuteWith(1, 77)]);
+                }
+                steps.extend([run(0, setting), run(0, "SELECT 2"), ExecuteWith(0, 77), ExecuteWith(0, 77)]);
+                if others {
+                    steps.push(ExecuteWith(1, 77));
+                }
+                steps.push(run(1, "SELECT code FROM d.k"));
+                differences.extend(twins.differs(&steps, FILL));
+            }
+        }
+        none_differ(flavour, &differences);
+    }
+}
+
+/// What the server lets nobody set in a transaction need not be set for a statement that is prepared once more in one.
+#[test]
+fn a_statement_is_prepared_again_in_a_transaction() {
+    let settings = [
+        "SET sql_log_bin = 0",
+        "SET binlog_format = 'MIXED'",
+        "SET binlog_direct_non_transactional_updates = 1",
+        "SET transaction_isolation = 'READ-COMMITTED'",
+        "SET transaction_read_only = 0",
+        "SET tx_isolation = 'READ-COMMITTED'",
+        "SET sql_mode = 'ANSI'",
+        "SET time_zone = '+01:00'",
+        "SET foreign_key_checks = 0",
+        "SET NAMES latin1",
+        "SET default_storage_engine = 'MyISAM'",
+        "SET session_track_gtids = 'OWN_GTID'",
+        "SET gtid_next = 'AUTOMATIC'",
+        "SET gtid_domain_id = 3",
+        "SET server_id = 9",
+    ];
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let narrows = with_more_connections(&stand);
+        let mut differences = Vec::new();
+        let mut twins = Twins::new(&stand, &narrows);
+        for setting in settings {
+            for begin in ["BEGIN", "XA START 'x'"] {
+                let steps = [
+                    Prepare(0, "INSERT INTO d.s VALUES ('p')".to_owned()),
+                    Execute(0),
+                    run(0, setting),
+                    run(0, begin),
+                    run(0, "INSERT INTO d.s VALUES ('q')"),
+                    Execute(0),
+                    run(0, if begin == "BEGIN" { "COMMIT" } else { "XA END 'x'" }),
+                    run(0, if begin == "BEGIN" { "SELECT 1" } else { "XA COMMIT 'x' ONE PHASE" }),
+                    run(1, "SELECT * FROM d.s"),
+                ];
+                differences.extend(twins.differs(&steps, FILL));
+            }
         }
         none_differ(flavour, &differences);
     }

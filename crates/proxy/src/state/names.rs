@@ -81,8 +81,10 @@ pub const HELD_FOR_CLIENTS: [&str; 4] = [TRACKS_SCHEMA, TRACKED_VARIABLES, TRACK
 pub const CHARSETS: [&str; 3] = ["character_set_client", "character_set_results", "collation_connection"];
 
 /// Variables that count when a statement runs, not when it is prepared. Of all others the worst is assumed.
-pub(super) const WITHOUT_MEANING: [&str; 19] = [
+pub(super) const WITHOUT_MEANING: [&str; 23] = [
     "autocommit",
+    "binlog_direct_non_transactional_updates",
+    "binlog_format",
     "foreign_key_checks",
     "innodb_lock_wait_timeout",
     "interactive_timeout",
@@ -96,11 +98,13 @@ pub(super) const WITHOUT_MEANING: [&str; 19] = [
     "session_track_state_change",
     "session_track_system_variables",
     "session_track_transaction_info",
+    "sql_log_bin",
     "timestamp",
     "transaction_isolation",
     "transaction_read_only",
     "unique_checks",
     "wait_timeout",
+    "wsrep_on",
 ];
 
 /// Variables of which a stored program has the value of its own creation, or that count whenever it runs (MySQL). Of all others it

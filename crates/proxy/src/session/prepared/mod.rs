@@ -117,6 +117,7 @@ impl Session {
             types: RefCell::default(),
             derived: RefCell::default(),
             only_of: Cell::new(None),
+            is_shared_yet: Cell::new(false),
             tied: !request.whole || keeps_values || statement.asks_about_last(),
             ruled: RefCell::default(),
             dry_run: RefCell::default(),

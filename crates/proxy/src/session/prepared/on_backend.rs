@@ -43,6 +43,7 @@ impl Session {
         match job.command {
             Command::StmtPrepare => self.forward_preparation(backend, request, statement).await,
             Command::StmtExecute | Command::StmtBulkExecute | Command::StmtSendLongData => {
+                statement.take_over(&mut backend.login.statements, job.expect);
                 let identity = self.derive(backend, request, job, statement);
                 self.drop_others_types(backend, request, job, statement, identity);
                 if let Err(error) = self.have_statement(backend, request, statement, identity).await? {

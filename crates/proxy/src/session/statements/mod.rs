@@ -10,6 +10,7 @@ use std::sync::Arc;
 use narrows_wire::Errno;
 use narrows_wire::response::Expect;
 
+use crate::backend::Statements;
 use crate::prepared::{ClientShare, Identity};
 use crate::route::Ruled;
 use crate::snapshot::{LocalSnapshot, Snapshot};
@@ -46,6 +47,8 @@ pub(super) struct ClientStatement {
     pub(super) derived: RefCell<Derived>,
     /// The client, once it has used it with other settings than those that it was prepared with.
     pub(super) only_of: Cell<Option<u32>>,
+    /// It has not been looked for on a connection since.
+    pub(super) is_shared_yet: Cell<bool>,
     /// Parts of values were sent for its next execution.
     pub(super) has_long_data: Cell<bool>,
     /// A part was for a parameter that it does not have: no execution succeeds until it is reset.
@@ -126,6 +129,24 @@ impl ClientStatement {
     pub(super) fn note_state(&self, state: &SharedState, client: u32) {
         if self.only_of.get().is_none() && !state.has_settings_of(&self.prepared.state) {
             self.only_of.set(Some(client));
+            self.is_shared_yet.set(true);
+        }
+    }
+
+    /// Makes the server's statement that it has shared until now its own, if the connection has it: MySQL prepares one again for
+    /// the types of its first parameters, which must not happen with the settings of now.
+    pub(super) fn take_over(&self, statements: &mut Statements, expect: Expect) {
+        if self.is_shared_yet.replace(false) {
+            statements
+                .rename(self.shared_identity(self.derived.borrow().key(), expect), self.identity(expect));
+        }
+    }
+
+    /// The identity of what is looked for on connections.
+    pub(super) fn wanted(&self, expect: Expect) -> Identity {
+        match self.is_shared_yet.get() {
+            true => self.shared_identity(self.derived.borrow().key(), expect),
+            false => self.identity(expect),
         }
     }
 
@@ -141,8 +162,12 @@ impl ClientStatement {
 
     /// The same, with this key of derived types.
     pub(super) fn identity_with(&self, derived: u64, expect: Expect) -> Identity {
+        let identity = self.shared_identity(derived, expect);
+        self.only_of.get().map_or(identity, |client| identity.of_client(client, self.id))
+    }
+
+    fn shared_identity(&self, derived: u64, expect: Expect) -> Identity {
         let identity = self.prepared.identity.with_derived(derived);
-        let identity = self.only_of.get().map_or(identity, |client| identity.of_client(client, self.id));
         if expect == Expect::Cursor { identity.with_cursor() } else { identity }
     }
 }
