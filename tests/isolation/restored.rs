@@ -136,12 +136,29 @@ fn none_differ(flavour: Flavour, differences: &[String]) {
     assert!(differences.is_empty(), "{flavour:?}: {}\n{}", differences.len(), differences.join("\n"));
 }
 
+/// The two clients see the same in each case, on both servers, with a connection for each.
+fn none_differs_in(cases: impl Fn(Flavour) -> Vec<Vec<Step>>) {
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, TABLES);
+        let narrows = with_more_connections(&stand);
+        let mut twins = Twins::new(&stand, &narrows);
+        let differences: Vec<String> =
+            cases(flavour).iter().filter_map(|steps| twins.differs(steps, FILL)).collect();
+        none_differ(flavour, &differences);
+    }
+}
+
 /// Narrows before the same server with more connections: a client keeps one for a statement that is its own.
 fn with_more_connections(stand: &Stand) -> Narrows {
+    with_connections(stand, 4, "3000")
+}
+
+/// Narrows before the same server with this many connections, for one of which a client waits this many ms.
+fn with_connections(stand: &Stand, most: u32, wait: &str) -> Narrows {
     let config = NarrowsConfig::new()
-        .server(0, stand.server.port(), "max_connections=4")
+        .server(0, stand.server.port(), &format!("max_connections={most}"))
         .variable("threads", "1")
-        .variable("connect_timeout_server_max", "3000")
+        .variable("connect_timeout_server_max", wait)
         .user("sbtest", "sbtest", "");
     Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config)
 }
@@ -183,11 +200,8 @@ const FILL: &[&str] =
 
 #[test]
 fn the_types_that_a_statement_was_prepared_with_are_its_clients() {
-    for flavour in Flavour::both() {
-        let stand = Stand::new(flavour, TABLES);
-        let narrows = with_more_connections(&stand);
-        let mut twins = Twins::new(&stand, &narrows);
-        let mut differences = Vec::new();
+    none_differs_in(|_| {
+        let mut cases = Vec::new();
         for text in READ {
             for (number, value) in VALUES.iter().enumerate() {
                 let others = VALUES[(number + 1) % VALUES.len()];
@@ -206,11 +220,11 @@ fn the_types_that_a_statement_was_prepared_with_are_its_clients() {
                     // With a value of another type of its own, a statement that has to be prepared again has that type.
                     Execute(1),
                 ];
-                differences.extend(twins.differs(&steps, FILL));
+                cases.push(Vec::from(steps));
             }
         }
-        none_differ(flavour, &differences);
-    }
+        cases
+    });
 }
 
 /// MySQL keeps a program that a session has run, with the types of the variables in it.
@@ -421,11 +435,8 @@ fn a_client_whose_schema_was_dropped_goes_on_with_a_new_connection() {
 /// as after some changes of data, it is first executed once more: docs/compatibility.md.
 #[test]
 fn a_statement_keeps_the_settings_of_its_first_execution() {
-    for flavour in Flavour::both() {
-        let stand = Stand::new(flavour, TABLES);
-        let narrows = with_more_connections(&stand);
-        let mut differences = Vec::new();
-        let mut twins = Twins::new(&stand, &narrows);
+    none_differs_in(|_| {
+        let mut cases = Vec::new();
         for (setting, text) in [
             (
                 "SET sql_mode = 'HIGH_NOT_PRECEDENCE'",
@@ -444,11 +455,11 @@ fn a_statement_keeps_the_settings_of_its_first_execution() {
                     steps.push(ExecuteWith(1, 77));
                 }
                 steps.push(run(1, "SELECT code FROM d.k"));
-                differences.extend(twins.differs(&steps, FILL));
+                cases.push(steps);
             }
         }
-        none_differ(flavour, &differences);
-    }
+        cases
+    });
 }
 
 /// What the server lets nobody set in a transaction need not be set for a statement that is prepared once more in one.
@@ -471,11 +482,8 @@ fn a_statement_is_prepared_again_in_a_transaction() {
         "SET gtid_domain_id = 3",
         "SET server_id = 9",
     ];
-    for flavour in Flavour::both() {
-        let stand = Stand::new(flavour, TABLES);
-        let narrows = with_more_connections(&stand);
-        let mut differences = Vec::new();
-        let mut twins = Twins::new(&stand, &narrows);
+    none_differs_in(|_| {
+        let mut cases = Vec::new();
         for setting in settings {
             for begin in ["BEGIN", "XA START 'x'"] {
                 let steps = [
@@ -489,11 +497,11 @@ fn a_statement_is_prepared_again_in_a_transaction() {
                     run(0, if begin == "BEGIN" { "SELECT 1" } else { "XA COMMIT 'x' ONE PHASE" }),
                     run(1, "SELECT * FROM d.s"),
                 ];
-                differences.extend(twins.differs(&steps, FILL));
+                cases.push(Vec::from(steps));
             }
         }
-        none_differ(flavour, &differences);
-    }
+        cases
+    });
 }
 
 /// What one client has for letters is not what the values of others are written in.
@@ -527,12 +535,7 @@ fn wide_letters_of_one_client_spoil_no_value_of_another() {
     for flavour in Flavour::both() {
         let stand = Stand::new(flavour, TABLES);
         let mut differences = Vec::new();
-        let config = NarrowsConfig::new()
-            .server(0, stand.server.port(), "max_connections=1")
-            .variable("threads", "1")
-            .variable("connect_timeout_server_max", "1000")
-            .user("sbtest", "sbtest", "");
-        let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
+        let narrows = with_connections(&stand, 1, "1000");
         let mut twins = Twins::new(&stand, &narrows);
         for charset in ["ucs2", "utf16", "utf16le", "utf32"] {
             for wide in [
@@ -593,11 +596,8 @@ fn a_statement_that_the_server_prepares_again_is_that_of_its_client() {
         "FLUSH TABLES",
         "OPTIMIZE TABLE d.s, d.k",
     ];
-    for flavour in Flavour::both() {
-        let stand = Stand::new(flavour, TABLES);
-        let narrows = with_more_connections(&stand);
-        let mut differences = Vec::new();
-        let mut twins = Twins::new(&stand, &narrows);
+    none_differs_in(|flavour| {
+        let mut cases = Vec::new();
         let of_programs = of_programs.iter().filter(|_| flavour == Flavour::MariaDb);
         let settings: Vec<_> = settings.iter().chain(of_programs).collect();
         for text in texts {
@@ -617,12 +617,12 @@ fn a_statement_that_the_server_prepares_again_is_that_of_its_client() {
                         run(1, "SELECT HEX(v) FROM d.s"),
                         run(1, "SELECT code FROM d.k"),
                     ];
-                    differences.extend(twins.differs(&steps, FILL));
+                    cases.push(Vec::from(steps));
                 }
             }
         }
-        none_differ(flavour, &differences);
-    }
+        cases
+    });
 }
 
 /// What a session has set that could change the answers to questions of Narrows, or what they mean.

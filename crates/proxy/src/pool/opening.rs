@@ -133,16 +133,16 @@ impl Pool {
         let (known, variables) = (Arc::clone(&server), &snapshot.variables);
         let opened = async {
             let limit = variables.connect_timeout_server;
-            let again = Arc::clone(&server);
             let connected = self.connect_as((snapshot, hostgroup), (server, slot), (want, state)).await;
             let mut backend = match connected {
                 // It was dropped, or is not for the account any more. Its client must be able to choose another one: the
                 // alignment finds out, as on any other connection.
                 Err(BackendError::Server(error)) if error.says_schema_is_lost() && state.schema.is_some() => {
-                    let slot = ConnectionSlot::take(&again, &hostgroup.demand, &self.pokes);
+                    let slot = ConnectionSlot::take(&known, &hostgroup.demand, &self.pokes);
                     let slot = slot.ok_or(BackendError::Server(error))?;
                     let state = Arc::new(state.without_schema());
-                    self.connect_as((snapshot, hostgroup), (again, slot), (want, &state)).await?
+                    let server = Arc::clone(&known);
+                    self.connect_as((snapshot, hostgroup), (server, slot), (want, &state)).await?
                 }
                 connected => connected?,
             };

@@ -1,6 +1,6 @@
 //! Which server and connection a request gets, and what becomes of a connection that is given back.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
@@ -503,14 +503,20 @@ fn a_worker_lends_what_is_idle_unless_its_own_clients_wait() {
     });
 }
 
+/// Reads a command.
+fn hear(peer: &mut UnixStream) -> io::Result<u8> {
+    let mut header = [0; 4];
+    peer.read_exact(&mut header)?;
+    let mut body = vec![0; usize::from(header[0]) | usize::from(header[1]) << 8];
+    peer.read_exact(&mut body)?;
+    Ok(body[0])
+}
+
 /// Reads a command and answers it.
 fn answer(peer: &mut UnixStream, answer: &[u8]) -> u8 {
-    let mut header = [0; 4];
-    peer.read_exact(&mut header).unwrap();
-    let mut body = vec![0; usize::from(header[0])];
-    peer.read_exact(&mut body).unwrap();
+    let command = hear(peer).unwrap();
     peer.write_all(&[&[answer.len() as u8, 0, 0, 1], answer].concat()).unwrap();
-    body[0]
+    command
 }
 
 const OK: &[u8] = b"\0\0\0\x02\0\0\0";
@@ -614,12 +620,7 @@ fn a_connection_whose_answers_were_not_all_read_is_not_used_further() {
         lease.login.late_is_ours = false;
         let server = std::thread::spawn(move || {
             let mut heard = vec![answer(&mut peer, late)];
-            let mut header = [0; 4];
-            while peer.read_exact(&mut header).is_ok() {
-                let mut body = vec![0; usize::from(header[0]) | usize::from(header[1]) << 8];
-                peer.read_exact(&mut body).unwrap();
-                heard.push(body[0]);
-            }
+            heard.extend(std::iter::from_fn(|| hear(&mut peer).ok()));
             heard
         });
         let mut state = SessionState::clone(&scene.state);

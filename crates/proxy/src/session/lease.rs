@@ -94,7 +94,7 @@ impl Session {
                 want: &self.want,
                 state: &state,
                 untouched: wanted.map(|place| place.last_use).filter(|_| !job.options.new_connection),
-                statement: job.prepared.as_ref().map(|statement| statement.wanted(job.expect)),
+                statement: job.prepared.as_ref().map(|statement| statement.identity(job.expect)),
                 instead_of,
                 prefers: job.sees.as_ref().map(|sees| &sees.gtids),
                 lag: job.options.lag.map(LagFilter::from),

@@ -224,7 +224,7 @@ impl Relay<'_> {
         if was_eof && !self.client_deprecates_eof() {
             let eof = Eof { warnings: ok.warnings, status: self.status_of_eof(ok)? };
             if ok.status.contains(Status::SESSION_STATE_CHANGED) {
-                let untold = self.with_untold(&self.visible_changes(ok)?)?;
+                let untold = self.untold_changes(ok)?;
                 self.session.data.untold_changes.replace(untold);
             }
             self.replace(length, Some(&|out| eof.encode(out)));
@@ -235,20 +235,17 @@ impl Relay<'_> {
                 OkPacket { session_state: &session_state, warnings: self.session.data.warnings, ..*ok };
             let client = self.session.client.capabilities;
             self.replace(length, Some(&|out| shown.encode(out, client)));
-        } else if !self.session.data.untold_changes.borrow().is_empty() {
-            let session_state = self.with_untold(&self.visible_changes(ok)?)?;
+        } else if ok.status.contains(Status::SESSION_STATE_CHANGED)
+            || !self.session.data.untold_changes.borrow().is_empty()
+        {
+            let session_state = self.untold_changes(ok)?;
             self.session.data.untold_changes.take();
-            let status = ok.status.union(Status::SESSION_STATE_CHANGED);
-            let visible = OkPacket { session_state: &session_state, status, ..*ok };
-            let client = self.session.client.capabilities;
-            self.replace(length, Some(&|out| visible.encode(out, client)));
-        } else if ok.status.contains(Status::SESSION_STATE_CHANGED) {
-            let session_state = self.visible_changes(ok)?;
             let tracks = self.session.client.capabilities.contains(Capabilities::SESSION_TRACK);
             if tracks && session_state == ok.session_state {
                 self.pass(length);
             } else {
-                let visible = OkPacket { session_state: &session_state, ..*ok };
+                let status = ok.status.union(Status::SESSION_STATE_CHANGED);
+                let visible = OkPacket { session_state: &session_state, status, ..*ok };
                 let client = self.session.client.capabilities;
                 self.replace(length, Some(&|out| visible.encode(out, client)));
             }
@@ -345,18 +342,23 @@ impl Relay<'_> {
         self.foreign_changes(ok)
     }
 
-    /// These changes, after those that the client has not received and that they do not replace.
-    fn with_untold(&self, changes: &[u8]) -> Result<Vec<u8>, Malformed> {
+    /// What the client has yet to receive: the changes of this packet, after earlier ones that they do not replace.
+    fn untold_changes(&self, ok: &OkPacket<'_>) -> Result<Vec<u8>, Malformed> {
+        let changes = self.visible_changes(ok)?;
+        let earlier = self.session.data.untold_changes.borrow();
+        if earlier.is_empty() {
+            return Ok(changes);
+        }
         let later: Vec<Change<'_>> =
-            Changes::of(changes).map(|it| Ok(it?.1)).collect::<Result<_, Malformed>>()?;
-        let mut all = Vec::new();
-        for change in Changes::of(&self.session.data.untold_changes.borrow()) {
+            Changes::of(&changes).map(|it| Ok(it?.1)).collect::<Result<_, Malformed>>()?;
+        let mut all = Vec::with_capacity(earlier.len() + changes.len());
+        for change in Changes::of(&earlier) {
             let (encoded, change) = change?;
             if !later.iter().any(|later| later.is_about_the_same(&change)) {
                 all.extend_from_slice(encoded);
             }
         }
-        all.extend_from_slice(changes);
+        all.extend_from_slice(&changes);
         Ok(all)
     }
 

@@ -45,10 +45,8 @@ pub(super) struct ClientStatement {
     pub(super) types: RefCell<Vec<u8>>,
     /// The types that a server has derived from earlier values.
     pub(super) derived: RefCell<Derived>,
-    /// The client, once it has used it with other settings than those that it was prepared with.
-    pub(super) only_of: Cell<Option<u32>>,
-    /// It has not been looked for on a connection since.
-    pub(super) is_shared_yet: Cell<bool>,
+    /// Whether other clients may execute what servers have prepared for it.
+    pub(super) sharing: Cell<Sharing>,
     /// Parts of values were sent for its next execution.
     pub(super) has_long_data: Cell<bool>,
     /// A part was for a parameter that it does not have: no execution succeeds until it is reset.
@@ -61,6 +59,19 @@ pub(super) struct ClientStatement {
     pub(super) dry_run: RefCell<Option<Box<Remembered>>>,
     /// The error of its next execution, because part of a parameter was not sent.
     pub(super) failed: RefCell<Option<(Errno, String)>>,
+}
+
+/// Who executes what servers have prepared for a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) enum Sharing {
+    /// All clients that have prepared the same.
+    #[default]
+    All,
+    /// So far, all. This client has other settings now than those of the preparation, and takes the one of the connection that
+    /// it gets next.
+    Leaving(u32),
+    /// This client alone.
+    Client(u32),
 }
 
 /// Bytes that a statement takes besides its text: two maps, parameter types, the output of the rules.
@@ -127,26 +138,18 @@ impl ClientStatement {
 
     /// `client` is about to use it in this state.
     pub(super) fn note_state(&self, state: &SharedState, client: u32) {
-        if self.only_of.get().is_none() && !state.has_settings_of(&self.prepared.state) {
-            self.only_of.set(Some(client));
-            self.is_shared_yet.set(true);
+        if self.sharing.get() == Sharing::All && !state.has_settings_of(&self.prepared.state) {
+            self.sharing.set(Sharing::Leaving(client));
         }
     }
 
     /// Makes the server's statement that it has shared until now its own, if the connection has it: MySQL prepares one again for
     /// the types of its first parameters, which must not happen with the settings of now.
     pub(super) fn take_over(&self, statements: &mut Statements, expect: Expect) {
-        if self.is_shared_yet.replace(false) {
-            statements
-                .rename(self.shared_identity(self.derived.borrow().key(), expect), self.identity(expect));
-        }
-    }
-
-    /// The identity of what is looked for on connections.
-    pub(super) fn wanted(&self, expect: Expect) -> Identity {
-        match self.is_shared_yet.get() {
-            true => self.shared_identity(self.derived.borrow().key(), expect),
-            false => self.identity(expect),
+        if let Sharing::Leaving(client) = self.sharing.get() {
+            let shared = self.identity(expect);
+            self.sharing.set(Sharing::Client(client));
+            statements.rename(shared, self.identity(expect));
         }
     }
 
@@ -162,12 +165,11 @@ impl ClientStatement {
 
     /// The same, with this key of derived types.
     pub(super) fn identity_with(&self, derived: u64, expect: Expect) -> Identity {
-        let identity = self.shared_identity(derived, expect);
-        self.only_of.get().map_or(identity, |client| identity.of_client(client, self.id))
-    }
-
-    fn shared_identity(&self, derived: u64, expect: Expect) -> Identity {
         let identity = self.prepared.identity.with_derived(derived);
+        let identity = match self.sharing.get() {
+            Sharing::All | Sharing::Leaving(_) => identity,
+            Sharing::Client(client) => identity.of_client(client, self.id),
+        };
         if expect == Expect::Cursor { identity.with_cursor() } else { identity }
     }
 }
