@@ -230,3 +230,45 @@ fn monitored(config: NarrowsConfig) -> NarrowsConfig {
         .variable("monitor_password", "sbtest")
         .variable("monitor_ping_interval", "1000")
 }
+
+/// What an account has instead of the server's value is applied at a login; a reset of the connection does not bring it back
+/// (MariaDB).
+#[test]
+fn the_limit_of_an_account_holds_whatever_its_clients_leave() {
+    let statements = [
+        "CREATE DATABASE s",
+        "CREATE FUNCTION s.f() RETURNS INT BEGIN SET @f = 1; RETURN 1; END",
+        "CREATE USER plain@'%' IDENTIFIED BY 'plain' WITH MAX_STATEMENT_TIME 0.4",
+        "GRANT ALL ON s.* TO plain@'%'",
+    ];
+    let stand = Stand::with(ServerOptions::new(Flavour::MariaDb), &statements, |config| {
+        config.user("plain", "plain", "")
+    });
+    let limit = |client: &mut RawClient| client.query("SELECT @@max_statement_time").text_rows();
+    let expected = [[Some("0.400000".to_owned())]];
+    let mut other = stand.client_as("plain");
+    for leaves in [
+        "SELECT 1",
+        "SET @u = 1",
+        "SET @u := (SELECT 1)",
+        "CREATE TEMPORARY TABLE s.x (a INT)",
+        "PREPARE p FROM 'SELECT 1'",
+        "BEGIN",
+        "SELECT s.f()",
+        "SELECT GET_LOCK('l', 1)",
+        "LOCK TABLES mysql.help_topic READ",
+        "SELECT nope FROM nope",
+    ] {
+        let mut client = stand.client_as("plain");
+        assert_eq!(limit(&mut client), expected, "before {leaves}");
+        client.query(leaves);
+        drop(client);
+        assert_eq!(limit(&mut other), expected, "an open session after {leaves}");
+        assert_eq!(limit(&mut stand.client_as("plain")), expected, "a login after {leaves}");
+        let mut changed = stand.client();
+        let login = narrows_testkit::Login::new("plain", "plain");
+        assert!(changed.change_user(&login).is_ok(), "{leaves}");
+        assert_eq!(limit(&mut changed), expected, "a change of the user after {leaves}");
+    }
+    assert_eq!(other.query("SELECT SLEEP(2)").error().map(|error| error.code), Some(1969));
+}

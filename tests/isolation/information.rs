@@ -610,3 +610,84 @@ fn several_statements_are_refused_whatever_they_ask_first() {
         }
     }
 }
+
+/// Commands without a text of their own count no rows, and leave the conditions; those of others are not shown.
+#[test]
+fn commands_without_a_text_leave_the_clients_own_values() {
+    use narrows_testkit::command;
+    let mut differences = Vec::new();
+    for (flavour, verified) in stands() {
+        let stand = stand_of(flavour, verified);
+        let mut other = stand.client();
+        for (code, body) in [
+            (command::FIELD_LIST, b"t\0".as_slice()),
+            (command::INIT_DB, b"shop"),
+            (command::PING, b""),
+            (command::STATISTICS, b""),
+        ] {
+            for before in ["SELECT 1", "SELECT 1 UNION SELECT 2", "DO 1", "INSERT INTO t (v) VALUES (5)"] {
+                // What is counted before the first rows: docs/compatibility.md.
+                if flavour == Flavour::MariaDb && !before.starts_with("SELECT") {
+                    continue;
+                }
+                let tried = |client: &mut RawClient, other: Option<&mut RawClient>| {
+                    client.query("USE shop");
+                    client.query(before);
+                    if let Some(other) = other {
+                        other.query("SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5");
+                    }
+                    client.command(code, body);
+                    client.query("SELECT FOUND_ROWS()").text_rows()
+                };
+                let own = tried(&mut stand.direct(), None);
+                let shared = tried(&mut stand.client(), Some(&mut other));
+                if shared != own {
+                    differences.push(format!(
+                        "{flavour:?} {verified}: {before}, command {code}: {shared:?}, and not {own:?}"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// `GET DIAGNOSTICS` of what Narrows has fetched for its client adds nothing to it.
+#[test]
+fn asking_for_a_condition_leaves_it_as_it_is() {
+    for (flavour, verified) in stands() {
+        let stand = stand_of(flavour, verified);
+        let mut other = stand.client();
+        for fails in [
+            "SELECT * FROM nosuch",
+            "SELEC",
+            "INSERT INTO t (id) VALUES (1), (1)",
+            "SELECT CAST('x' AS SIGNED)",
+        ] {
+            for item in ["MESSAGE_TEXT", "MYSQL_ERRNO", "RETURNED_SQLSTATE"] {
+                // Servers do not show the state of a warning, and raise no longer text than this: docs/compatibility.md.
+                if item == "RETURNED_SQLSTATE" && (fails.contains("CAST") || fails == "SELEC") {
+                    continue;
+                }
+                let tried = |client: &mut RawClient, other: Option<&mut RawClient>| {
+                    client.query("USE shop");
+                    client.query(fails);
+                    if let Some(other) = other {
+                        other.query("SELECT 1");
+                    }
+                    let mut seen = Vec::new();
+                    for name in ["@y", "@z"] {
+                        client.query(format!("GET DIAGNOSTICS CONDITION 1 {name} = {item}"));
+                    }
+                    seen.push(client.query("SHOW WARNINGS").text_rows());
+                    seen.push(client.query("SHOW COUNT(*) ERRORS").text_rows());
+                    seen.push(client.query("SELECT @y, @z").text_rows());
+                    seen
+                };
+                let own = tried(&mut stand.direct(), None);
+                let shared = tried(&mut stand.client(), Some(&mut other));
+                assert_eq!(shared, own, "{flavour:?} {verified}: {fails}, {item}");
+            }
+        }
+    }
+}

@@ -1143,3 +1143,49 @@ fn an_xa_transaction_survives_what_would_have_to_be_asked() {
         none_differ(flavour, &differences);
     }
 }
+
+/// Servers warn of some assignments; a client that is brought back with one is not shown that again.
+#[test]
+fn what_the_server_says_of_a_setting_is_shown_once() {
+    let settings = [
+        "SET big_tables = 0",
+        "SET big_tables = 1",
+        "SET storage_engine = 'InnoDB'",
+        "SET NAMES utf8",
+        "SET sql_mode = 'NO_ZERO_DATE'",
+        "SET sql_mode = 'PAD_CHAR_TO_FULL_LENGTH'",
+        "SET optimizer_switch = 'engine_condition_pushdown=off'",
+        "SET default_storage_engine = 'MyISAM', big_tables = 0",
+    ];
+    none_differs_in(|_| {
+        let mut cases = Vec::new();
+        for setting in settings {
+            for between in [
+                "SELECT @@sql_mode",
+                "SELECT 1",
+                "DO 1",
+                "SET @a = 1",
+                "SELECT COUNT(*) FROM d.t",
+                "SHOW TABLES FROM d",
+            ] {
+                for asks in [
+                    "SHOW WARNINGS",
+                    "SHOW COUNT(*) WARNINGS",
+                    "SELECT @@warning_count",
+                    "SELECT FOUND_ROWS()",
+                ] {
+                    cases.push(vec![
+                        run(0, setting),
+                        run(0, "SELECT COUNT(*) FROM d.t"),
+                        run(1, "SET time_zone = '+01:00'"),
+                        run(1, "SELECT 2"),
+                        run(0, between),
+                        run(0, asks),
+                        run(0, "SHOW WARNINGS"),
+                    ]);
+                }
+            }
+        }
+        cases
+    });
+}

@@ -1,6 +1,6 @@
 //! `mysql-verify_sessions`: the server is asked for the state of a connection that changes its client.
 
-use narrows_testkit::{Flavour, RawClient, ServerOptions};
+use narrows_testkit::{Flavour, Login, RawClient, ServerOptions, capability};
 
 use crate::support::Stand;
 
@@ -77,6 +77,45 @@ fn a_session_that_misses_an_effect_is_found_and_no_other_client_sees_it() {
             let line = stand.narrows.wait_for_log(0, |line| line.contains("not as it was known to be"));
             let is_of_it = line.contains(named) && (line.contains("SET") || line.contains("USE"));
             assert!(is_of_it, "the log names neither the variable nor the statement: {line}");
+        }
+    }
+}
+
+/// Some capabilities change the session with which a client begins.
+#[test]
+fn clients_of_all_capabilities_have_the_sessions_that_are_known() {
+    let capabilities = [
+        capability::FOUND_ROWS,
+        capability::LOCAL_FILES,
+        capability::IGNORE_SPACE,
+        capability::INTERACTIVE,
+        capability::MULTI_STATEMENTS,
+        capability::SESSION_TRACK,
+        capability::DEPRECATE_EOF,
+        capability::IGNORE_SPACE | capability::INTERACTIVE | capability::FOUND_ROWS,
+    ];
+    for flavour in Flavour::both() {
+        for of_server in [
+            "--sql-mode=ANSI_QUOTES",
+            "--sql-mode=",
+            "--sql-mode=TRADITIONAL,IGNORE_SPACE",
+            "--sql-mode=ANSI",
+        ] {
+            let stand = Stand::with(ServerOptions::new(flavour).option(of_server), &[], |config| config);
+            for capabilities in capabilities {
+                let login = Login::new("sbtest", "sbtest").with(capabilities);
+                let mut with = RawClient::connect(&stand.narrows.endpoint());
+                with.login(&login).expect("a login");
+                let mut without = stand.client();
+                for text in
+                    ["SELECT 1", "SELECT 2", "SET time_zone = '+01:00'", "SELECT 3", "SET @u = 1", "SELECT 4"]
+                {
+                    with.query(text);
+                    without.query("SELECT 1");
+                }
+                let found = mismatches(&stand);
+                assert_eq!(found, "", "{flavour:?} {of_server} {capabilities:x}: {}", stand.narrows.log());
+            }
         }
     }
 }

@@ -76,9 +76,10 @@ const AUTOCOMMIT: u16 = 2;
 
 /// Parts of what Narrows asks by itself about the defaults of a server, once or at intervals: it is answered with OK and not
 /// recorded, so that tests need not count it.
-const OF_DEFAULTS: [&str; 6] = [
+const OF_DEFAULTS: [&str; 7] = [
     "SELECT CAST(@@GLOBAL.init_connect AS BINARY)",
     "SELECT @@GLOBAL.log_bin AND NOT",
+    "SELECT @@SESSION.max_statement_time <>",
     "SELECT CAST(VARIABLE_NAME AS BINARY)",
     "SELECT CAST(SCHEMA_NAME AS BINARY)",
     "SELECT CAST(CURRENT_ROLE() AS BINARY)",

@@ -91,6 +91,11 @@ impl Backend {
             let told = self.told_one(LOSES_CASCADES, limit).await?;
             self.login.spoiled_by_reset = told.as_deref() == Some("1");
         }
+        // What the account has instead of the server's value, MariaDB applies at logins, and a reset replaces it.
+        if self.login.family == Family::MariaDb {
+            let told = self.told_one(HAS_LIMIT_OF_ACCOUNT, limit).await?;
+            self.login.spoiled_by_reset = told.as_deref() == Some("1");
+        }
         // The server has run its own already.
         let of_server = self.server_init_connect(limit).await?;
         if !init_connect.is_empty() {
@@ -335,6 +340,11 @@ const CASCADES_ABOVE_ENGINES: (u16, u16) = (9, 6);
 /// Whether a session that was reset leaves that to InnoDB, and a binary log lacks it (seen with 9.7, after `COM_RESET_CONNECTION`
 /// and after `COM_CHANGE_USER`).
 const LOSES_CASCADES: &str = "SELECT @@GLOBAL.log_bin AND NOT @@GLOBAL.innodb_native_foreign_keys LIMIT 1";
+
+/// Whether the session has another limit than the server gives to sessions after a reset: that of its account, if it has changed
+/// nothing.
+const HAS_LIMIT_OF_ACCOUNT: &str =
+    "SELECT @@SESSION.max_statement_time <> @@GLOBAL.max_statement_time LIMIT 1";
 
 /// Whether the account is one for which servers do not run `init_connect`. One that can read the schema `mysql` sees the
 /// privileges of all accounts here, so those of others are left out.

@@ -120,6 +120,7 @@ async fn open(
         insert_id_before: InsertIdBefore::Zero,
         has_insert_id: false,
         has_conditions: false,
+        has_own_warnings: Cell::default(),
         sequences_are_own: true,
         programs: super::Programs::None,
         is_in_xa: false,

@@ -170,6 +170,8 @@ pub struct Login {
     pub has_insert_id: bool,
     /// Whether `SHOW WARNINGS` may show something.
     pub has_conditions: bool,
+    /// Whether it may show what our own assignments have left.
+    pub has_own_warnings: Cell<bool>,
     /// Whether `LASTVAL()` can only return the current client's values: nobody else has used the connection since its
     /// login or last reset, or the current client has drawn values itself (MariaDB).
     pub sequences_are_own: bool,
@@ -515,7 +517,11 @@ impl Backend {
             }
             Some(0x00) => {
                 self.login.note_news(bytes)?;
-                Answer::Ok(narrows_wire::packet::Ok::decode(bytes, self.login.capabilities)?.status)
+                let ok = narrows_wire::packet::Ok::decode(bytes, self.login.capabilities)?;
+                if ok.warnings > 0 {
+                    self.login.has_own_warnings.set(true);
+                }
+                Answer::Ok(ok.status)
             }
             Some(0xFE) => Answer::Eof,
             _ => return Result::Err(Malformed("neither OK nor ERR").into()),
@@ -569,6 +575,7 @@ impl Login {
         self.insert_id_before = InsertIdBefore::Zero;
         self.has_insert_id = false;
         self.has_conditions = false;
+        self.has_own_warnings.set(false);
         self.sequences_are_own = true;
         self.programs = Programs::None;
     }

@@ -56,6 +56,7 @@ impl Backend {
             insert_id_before: InsertIdBefore::Zero,
             has_insert_id: false,
             has_conditions: false,
+            has_own_warnings: std::cell::Cell::default(),
             sequences_are_own: true,
             programs: super::Programs::None,
             is_in_xa: false,

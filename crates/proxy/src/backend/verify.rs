@@ -1,7 +1,7 @@
 //! Asks the server for the real session of a connection and compares it with what is known of it. What Narrows knows
 //! comes from texts that it reads and from reports of servers; this finds out where either has missed something.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use narrows_wire::Reader;
@@ -11,7 +11,10 @@ use super::diagnostics::one_row;
 use super::{Answer, Backend, BackendError, Base, InsertIdBefore, Login, ResultSet};
 use crate::buffer::Buffer;
 use crate::rt::timeout;
-use crate::state::{CHARSETS, HELD_FOR_CLIENTS, SCHEMA_COLLATION, SessionState, UNKNOWN, slot, whole_of};
+use crate::state::{
+    CHARSETS, HELD_FOR_CLIENTS, SCHEMA_COLLATION, SQL_MODE_WITH_IGNORE_SPACE, SessionState, UNKNOWN, slot,
+    whole_of,
+};
 
 /// Something that the server's session has otherwise than was known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -242,7 +245,12 @@ fn compare(login: &Login, base: &Base, asked: &Asked, cells: &[Option<String>]) 
             Column::SchemaCollation => expect("collation_database", "1", found.unwrap_or("1")),
             Column::Variable(name) => {
                 if let Some(believed) = believed(login, base, name) {
-                    expect(name, &believed, &plain(found.unwrap_or_default()));
+                    let (believed, found) = (believed, plain(found.unwrap_or_default()));
+                    match *name == "sql_mode" {
+                        // The order means nothing.
+                        true => expect(name, &sorted(&believed), &sorted(&found)),
+                        false => expect(name, &believed, &found),
+                    }
                 }
             }
         }
@@ -264,14 +272,23 @@ fn believed(login: &Login, base: &Base, name: &str) -> Option<String> {
         Some((_, UNKNOWN)) => None,
         // Another variable's value.
         Some((_, literal)) if literal.starts_with("@@") => None,
+        Some((_, SQL_MODE_WITH_IGNORE_SPACE)) => {
+            let of_base =
+                base.own().literal("sql_mode").is_none().then(|| value_of_base(base, name)).flatten()?;
+            Some(plain(&format!("{of_base},ignore_space")))
+        }
         Some((known, literal)) => {
             // A character set says its collation only if that is its default one, and the other way round.
             let is_other = known != name && known.starts_with("c") && name.starts_with("c");
             (!is_other).then(|| plain(&unquoted(literal)))
         }
         None if CHARSETS.contains(&slot(name)) || slot(name) == SCHEMA_COLLATION => None,
-        None => base.variables().find(|(known, _)| *known == name).map(|(_, value)| plain(value)),
+        None => value_of_base(base, name).map(plain),
     }
+}
+
+fn value_of_base<'a>(base: &'a Base, name: &str) -> Option<&'a str> {
+    base.variables().find(|(known, _)| *known == name).map(|(_, value)| value)
 }
 
 /// The text of a literal.
@@ -300,6 +317,12 @@ fn plain(value: &str) -> String {
             _ => value,
         },
     }
+}
+
+/// A list of words in alphabetical order, each once.
+fn sorted(list: &str) -> String {
+    let words: BTreeSet<&str> = list.split(',').filter(|word| !word.is_empty()).collect();
+    words.into_iter().collect::<Vec<_>>().join(",")
 }
 
 /// User variables with a value that only one side has.

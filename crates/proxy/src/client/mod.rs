@@ -32,7 +32,7 @@ use crate::hot_restart::{RestoredClient, RestoredSession, SentGreeting};
 use crate::packets::ReadError;
 use crate::rt::{Instant, timeout};
 use crate::snapshot::{Account, HostgroupId, Snapshot};
-use crate::state::{SessionState, SharedState};
+use crate::state::{SQL_MODE_WITH_IGNORE_SPACE, SessionState, SharedState};
 use crate::stream::{Stream, Transport};
 use crate::worker::Worker;
 
@@ -329,7 +329,7 @@ fn first_state(
 /// MariaDB does not.
 pub(crate) fn set_login_mode(state: &mut SessionState, capabilities: Capabilities) {
     if capabilities.contains(Capabilities::IGNORE_SPACE) {
-        state.set_literal("sql_mode", "CONCAT(@@global.sql_mode, ',IGNORE_SPACE')");
+        state.set_literal("sql_mode", SQL_MODE_WITH_IGNORE_SPACE);
     }
 }
 

@@ -603,11 +603,13 @@ impl Session {
         if let Some(sent) = self.left_warnings(backend, text).await? {
             return Ok(Some(sent));
         }
-        // Where its last statement has left nothing, there is nothing, and `FOUND_ROWS()` stays.
-        if self.data.information.last != Last::Here {
+        // Where its last statement has left nothing, there is nothing, and `FOUND_ROWS()` stays; MariaDB's statements without
+        // tables keep what was there before.
+        if self.data.information.last != Last::Here || backend.login.has_own_warnings.get() {
             let limit = self.snapshot().variables.connect_timeout_server;
             self.data.information.is_disturbed();
             backend.execute(CLEAR_CONDITIONS, limit).await?;
+            backend.login.has_own_warnings.set(false);
         }
         Ok(None)
     }

@@ -54,9 +54,10 @@ impl Session {
         }
         // Before any other query is sent, which would clear them.
         let family = backend.login.family;
-        let on_connection = &mut backend.login.has_conditions;
+        let login = &mut backend.login;
+        let on_connection = (&mut login.has_conditions, &login.has_own_warnings);
         let conditions = &mut self.data.information.conditions;
-        conditions.note(job.command, &job.statement, text, family, outcome, on_connection);
+        conditions.note((job.command, &job.statement, text), family, outcome, on_connection);
         self.data.information.note_found_rows((job.command, &job.statement, text), family, outcome);
         let coverage = backend.login.coverage();
         let mut untold = match job.command {

@@ -45,6 +45,9 @@ pub fn whole_of(name: &str) -> Option<&'static str> {
 /// Follows the schema; only choosing the schema again puts it back.
 pub const SCHEMA_COLLATION: &str = "collation_database";
 
+/// The value of `sql_mode` with which sessions of clients with the capability `IGNORE_SPACE` begin.
+pub const SQL_MODE_WITH_IGNORE_SPACE: &str = "CONCAT(@@global.sql_mode, ',IGNORE_SPACE')";
+
 /// The value, in the state of a backend connection, of a variable that may have any: no client wants this one.
 pub const UNKNOWN: &str = "unknown";
 

@@ -162,7 +162,7 @@ impl Session {
         statements.push(counting(found));
         if family == Family::MariaDb && !conditions_stay {
             let rows = self.kept_elsewhere().await;
-            let raising = self.raising(&rows);
+            let raising = self.raising(&rows, backend.login.family);
             raised = rows.is_empty() || raising.is_some();
             if let Some(raising) = raising {
                 statements.push(raising);
@@ -195,7 +195,7 @@ impl Session {
             return Ok(());
         }
         let rows = self.kept_elsewhere().await;
-        let raising = self.raising(&rows);
+        let raising = self.raising(&rows, backend.login.family);
         let is_raised = raising.is_some();
         let statement = raising.unwrap_or_else(|| CLEAR_CONDITIONS.to_owned());
         let limit = self.snapshot().variables.connect_timeout_server;
@@ -209,16 +209,18 @@ impl Session {
     }
 
     /// The statement that raises a condition again, if there is only one of these rows of `SHOW WARNINGS`.
-    fn raising(&self, rows: &[Vec<u8>]) -> Option<String> {
+    fn raising(&self, rows: &[Vec<u8>], family: Family) -> Option<String> {
         let [row] = rows else { return None };
         let Condition { code, message } = condition(row)?;
         let sqlstate = self.data.information.conditions.sqlstate(is_error(row));
         let sqlstate = std::str::from_utf8(sqlstate)
             .ok()
             .filter(|it| it.bytes().all(|byte| byte.is_ascii_alphanumeric()))?;
-        let message = quoted(&message);
+        let most = if family == Family::MySql { 128 } else { 512 };
+        let message: String = String::from_utf8_lossy(&message).chars().take(most).collect();
+        let (charset, message) = (charset_of_messages(family), quoted(message.as_bytes()));
         Some(format!(
-            "SIGNAL SQLSTATE '{sqlstate}' SET MYSQL_ERRNO = {code}, MESSAGE_TEXT = _utf8mb3 {message}"
+            "SIGNAL SQLSTATE '{sqlstate}' SET MYSQL_ERRNO = {code}, MESSAGE_TEXT = {charset} {message}"
         ))
     }
 
@@ -416,7 +418,7 @@ impl Session {
                     format!("CAST({} AS UNSIGNED)", condition.code)
                 }
                 (DiagnosticsItem::MessageText, Some(Some(condition))) => {
-                    format!("_utf8mb3 {}", quoted(&condition.message))
+                    format!("{} {}", charset_of_messages(backend.login.family), quoted(&condition.message))
                 }
                 _ => {
                     self.raise_again(backend).await?;
@@ -426,6 +428,14 @@ impl Session {
             assignments.push([target, b" = ", value.as_bytes()].concat());
         }
         Ok(Some([b"SET ".as_slice(), &assignments.join(b", ".as_slice())].concat()))
+    }
+}
+
+/// The introducer of a text that takes the place of a server's message. MySQL warns of the one that its own message has.
+fn charset_of_messages(family: Family) -> &'static str {
+    match family {
+        Family::MySql => "_utf8mb4",
+        Family::MariaDb => "_utf8mb3",
     }
 }
 

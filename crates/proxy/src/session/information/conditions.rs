@@ -4,6 +4,8 @@
 //! Narrows' own. The protocol reports how many there are; their contents are fetched only if a client asks, or if another
 //! session leases the connection.
 
+use std::cell::Cell;
+
 use narrows_sql::{
     Earlier, Escapes, Flags, Kind, Statement, earlier_conditions_on_mariadb, earlier_conditions_on_mysql,
 };
@@ -54,24 +56,25 @@ pub(super) struct Condition {
 }
 
 impl Conditions {
-    /// Takes over what an answer reports about conditions. `on_connection`: whether its connection may have any.
+    /// Takes over what an answer reports about conditions. `on_connection`: whether its connection may have any, and any that our
+    /// own assignments have left.
     pub(in super::super) fn note(
         &mut self,
-        command: Command,
-        statement: &Statement,
-        text: &[u8],
+        (command, statement, text): (Command, &Statement, &[u8]),
         family: Family,
         outcome: &Outcome,
-        on_connection: &mut bool,
+        (on_connection, own_on_connection): (&mut bool, &Cell<bool>),
     ) {
         // None before and none of its own: whatever the statement does to earlier ones, there are none.
-        let is_quiet = outcome.warnings == 0 && outcome.error.is_none() && !*on_connection;
+        let is_quiet =
+            outcome.warnings == 0 && outcome.error.is_none() && !*on_connection && !own_on_connection.get();
         if is_quiet && self.are_none() && !statement.flags.intersects(Flags::MULTI) {
             return;
         }
         match left_by((command, statement), text, family, outcome) {
             After::These(counts) => {
                 *on_connection = counts.warnings > 0;
+                own_on_connection.set(false);
                 let place = if counts.warnings > 0 { Where::Here } else { Where::Nowhere };
                 let sqlstate = outcome.sqlstate.filter(|_| counts.errors > 0);
                 *self = Conditions { warnings: counts.warnings, errors: counts.errors, sqlstate, place };

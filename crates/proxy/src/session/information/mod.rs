@@ -27,6 +27,7 @@ mod insert_id;
 #[cfg(test)]
 mod tests;
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use narrows_sql::set::Assignment;
@@ -253,6 +254,8 @@ impl Information {
         }
         let effect = match counted(text, statement, dialect(family)) {
             FoundRowsAfter::Kept => FoundRowsAfter::Kept,
+            // It has no text that could count.
+            _ if matches!(command, Command::FieldList | Command::InitDb) => FoundRowsAfter::Kept,
             // Some of its parts may have counted.
             _ if outcome.error.is_some() => FoundRowsAfter::Unknown,
             effect => effect,
@@ -291,7 +294,8 @@ impl Information {
         family: Family,
         outcome: &Outcome,
     ) {
-        self.conditions.note(job.command, &job.statement, text, family, outcome, &mut false);
+        let on_connection = (&mut false, &Cell::new(false));
+        self.conditions.note((job.command, &job.statement, text), family, outcome, on_connection);
         self.note_results((job.command, &job.statement, text), outcome);
         self.found_rows_are_here = false;
         self.note_found_rows((job.command, &job.statement, text), family, outcome);

@@ -1,5 +1,7 @@
 //! What a session knows about earlier statements as connections are leased and given back, without a connection.
 
+use std::cell::Cell;
+
 use narrows_sql::classify;
 use narrows_wire::{Command, Errno};
 
@@ -18,7 +20,13 @@ fn after(statements: &[(&str, Outcome)]) -> Information {
     let mut information = Information::default();
     for (text, outcome) in statements {
         let (statement, text) = (classify(text.as_bytes()), text.as_bytes());
-        information.conditions.note(Command::Query, &statement, text, Family::MySql, outcome, &mut false);
+        let on_connection = (&mut false, &Cell::new(false));
+        information.conditions.note(
+            (Command::Query, &statement, text),
+            Family::MySql,
+            outcome,
+            on_connection,
+        );
         information.last = Last::Here;
         information.note_results((Command::Query, &statement, text), outcome);
         information.note_found_rows((Command::Query, &statement, text), Family::MySql, outcome);
