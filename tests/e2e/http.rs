@@ -5,7 +5,8 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
 use narrows_testkit::{
-    Conversation, FakeMysql, Narrows, NarrowsConfig, free_port, kill, serving_worker, wait_until,
+    Conversation, FakeMysql, Flavour, Narrows, NarrowsConfig, ServerOptions, free_port, kill, serving_worker,
+    wait_until,
 };
 
 use crate::support::start;
@@ -112,6 +113,38 @@ fn readiness_follows_the_servers_and_the_administrators() {
     run("PROXYSQL STOP");
     is_not_ready("PROXYSQL START");
     run("PROXYSQL START");
+}
+
+/// A load balancer sends no client to a Narrows that is not ready, so that nothing but checks can show that a server is back.
+#[test]
+fn a_server_that_is_back_makes_narrows_ready_without_a_client() {
+    let mut server = ServerOptions::new(Flavour::MariaDb).account("sbtest", "sbtest").start();
+    let config = NarrowsConfig::new()
+        .monitor()
+        .server(0, server.port(), "")
+        .user("sbtest", "sbtest", "")
+        .variable("monitor_username", "sbtest")
+        .variable("monitor_password", "sbtest")
+        .variable("monitor_ping_interval", "500")
+        .variable("monitor_ping_max_failures", "1000")
+        .variable("connect_timeout_server_max", "1500")
+        .variable("shun_recovery_time_sec", "2");
+    let narrows = start(&config);
+    let port = enable(&narrows);
+    let mut client = narrows.client();
+    for failures in ["1", "5"] {
+        narrows.admin().query(format!("SET mysql-shun_on_failures = {failures}"));
+        narrows.admin().query("LOAD MYSQL VARIABLES TO RUNTIME");
+        assert_eq!(client.query("SELECT 1").error(), None);
+        server.kill();
+        assert!(client.query("SELECT 1").error().is_some());
+        let answer = get(port, "/readyz");
+        assert!(answer.status == 503 && answer.body.contains("connects have failed"), "{}", answer.body);
+        server.restart();
+        wait_until("it is ready again", || get(port, "/readyz").status == 200);
+        let state = narrows.admin().query("SELECT status FROM stats_mysql_connection_pool").cell();
+        assert_eq!(state.as_deref(), Some("ONLINE"));
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::event_loop::{self, Event, Workers};
 use crate::hostgroup::Demand;
 use crate::hot_restart::{Loss, ReceivedClient, slot_table};
 use crate::query_log::{QueryLog, Settings};
-use crate::rt::{self, BoundListener, MailboxSender};
+use crate::rt::{self, BoundListener, MailboxSender, nanoseconds};
 use crate::snapshot::{CompileError, Rows, Snapshot, Variables};
 use crate::sockets::{ListenFor, Own, Sockets};
 use crate::stats::{Observer, wait};
@@ -275,6 +275,19 @@ impl DataPlane {
         let now = self.workers.peers().started.elapsed();
         for server in self.snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers) {
             server.figures.shun.end(now);
+        }
+    }
+
+    /// A check has reached a server, so long ago: unless it is still to be left alone, failures of connects before that count no
+    /// longer. Otherwise only the next statement would show that it is back, and none may come while it is thought to be away.
+    pub fn was_checked(&self, hostname: &str, port: u16, ago: Duration) {
+        let now = self.workers.peers().started.elapsed();
+        let servers = self.snapshot.hostgroups.values().flat_map(|hostgroup| &hostgroup.servers);
+        for server in servers.filter(|server| server.row.hostname == hostname && server.row.port == port) {
+            if !server.figures.shun.rests(now) {
+                server.figures.shun.end(now);
+                server.figures.was_reached(nanoseconds(now.saturating_sub(ago)));
+            }
         }
     }
 

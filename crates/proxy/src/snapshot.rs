@@ -3,13 +3,14 @@
 
 mod account;
 mod attributes;
+mod departed;
 mod login;
 mod passthrough;
 mod passwords;
 mod template_rows;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,8 @@ pub use crate::rules::RuleRow;
 pub use account::Account;
 use account::compile_users;
 pub use attributes::{HOSTGROUP_KEYS, JsonKey, RULE_KEYS, SERVERS_DEFAULTS_KEYS, Split, USER_KEYS, flaws};
+pub use departed::Departed;
+use departed::departed;
 pub use login::{Lockout, LoginAttributes};
 use passthrough::forms;
 pub(crate) use passthrough::like_expression;
@@ -89,6 +92,8 @@ pub struct Rows {
     pub names: Names,
     /// The zones that servers say they are in, by `host:port`.
     pub said_zones: Arc<BTreeMap<String, Arc<str>>>,
+    /// The servers of replication pairs that have not said themselves that they are read-only, by host name and port.
+    pub unfenced: Arc<BTreeSet<(String, u16)>>,
 }
 
 impl Rows {
@@ -139,6 +144,10 @@ pub struct Snapshot {
     pub auth_query: Option<Arc<AuthQuery>>,
     /// Hostgroups that have servers, had some, or will have some.
     pub hostgroups: BTreeMap<HostgroupId, Arc<Hostgroup>>,
+    /// The servers that have left their hostgroups, and are still connected to.
+    pub departed: Vec<Departed>,
+    /// The servers of replication pairs that have not said themselves that they are read-only, by host name and port.
+    pub unfenced: Arc<BTreeSet<(String, u16)>>,
     /// The query rules.
     pub rules: Arc<RuleSet>,
     /// The same with the rules of the dry run, if there are any.
@@ -251,12 +260,14 @@ impl Snapshot {
 
     /// Why statements on a server are cut off, if they are.
     pub fn cuts_off(&self, server: &Server, in_transaction: bool) -> Option<&'static str> {
-        let (hostgroup, server) = self.as_known_here(server)?;
+        let Some((hostgroup, server)) = self.place_of(server) else {
+            return self.cuts_off_departed(server, in_transaction);
+        };
         let status = server.row.status;
         if status.cuts_off(in_transaction) {
             return Some(status.reason().unwrap_or_else(|| status.name()));
         }
-        if self.is_overdue(server) {
+        if self.is_overdue(server.drains_since) {
             return Some("OFFLINE_SOFT: offline_soft_timeout has passed");
         }
         let is_overfull = hostgroup.is_overfull && status == ServerStatus::Online;
@@ -265,13 +276,23 @@ impl Snapshot {
 
     /// Whether the time of a draining server is over, so that its statements must be cut off.
     pub fn has_overdue(&self) -> bool {
+        let servers = self.hostgroups.values().flat_map(|it| &it.servers);
+        let drain_since = servers.map(|server| server.drains_since);
+        let left = self.departed.iter().map(|departed| Some(departed.since));
         !self.variables.offline_soft_timeout.is_zero()
-            && self.hostgroups.values().flat_map(|it| &it.servers).any(|server| self.is_overdue(server))
+            && drain_since.chain(left).any(|it| self.is_overdue(it))
     }
 
-    fn is_overdue(&self, server: &Server) -> bool {
+    /// Whether what runs on a server that has drained since then has had its time.
+    fn is_overdue(&self, drains_since: Option<Instant>) -> bool {
         let limit = self.variables.offline_soft_timeout;
-        !limit.is_zero() && server.drains_since.is_some_and(|since| since.elapsed() >= limit)
+        !limit.is_zero() && drains_since.is_some_and(|since| since.elapsed() >= limit)
+    }
+
+    /// The row of a server of another configuration in this one, with its hostgroup.
+    fn place_of(&self, server: &Server) -> Option<(&Hostgroup, &Server)> {
+        let hostgroup = self.hostgroups.get(&server.row.hostgroup)?;
+        Some((hostgroup, hostgroup.servers.iter().find(|other| other.is_at_address_of(server))?))
     }
 
     /// Whether a server chosen with another configuration may still get statements.
@@ -294,11 +315,7 @@ impl Snapshot {
         }
         let everywhere = self.variables.unshun_algorithm == UnshunAlgorithm::AllAtOnce;
         let servers = self.hostgroups.values().filter(|_| everywhere).flat_map(|it| &it.servers);
-        let same = |other: &&Server| {
-            other.row.hostname == server.row.hostname
-                && other.row.port == server.row.port
-                && other.figures.shun.end(now)
-        };
+        let same = |other: &&Server| other.is_at_address_of(server) && other.figures.shun.end(now);
         let others = servers.map(|other| &**other).filter(same);
         std::iter::once(server)
             .chain(others)
@@ -325,6 +342,7 @@ impl Snapshot {
         let writers = rows.pairs().map(|pair| (pair.readers, pair.writers)).collect();
         let alarm = previous.map_or_else(Alarm::default, |previous| previous.alarm.clone());
         let hostgroups = compile_hostgroups(&rows, workers, &alarm, previous);
+        let departed = previous.map(|previous| departed(previous, &hostgroups)).unwrap_or_default();
         let passthrough = PassThroughUsers::of(&rows.variables).map(Arc::new);
         let templates = Arc::new(Templates::compile(&rows.variables, &rows.users, &rows.tokens));
         let auth_query = AuthQuery::of(&rows.variables, rows.auth_query_tokens).map(Arc::new);
@@ -341,6 +359,8 @@ impl Snapshot {
             templates,
             auth_query,
             hostgroups,
+            departed,
+            unfenced: rows.unfenced,
             rules,
             dry_run,
             firewall: Arc::new(firewall),

@@ -252,6 +252,7 @@ const OWN_VARIABLES: &[&str] = &[
     "mysql-passthrough_auth_max_failures_per_user",
     "mysql-passthrough_auth_max_inflight_probes",
     "mysql-passthrough_auth_recheck_ms",
+    "mysql-monitor_replication_max_writers",
     "mysql-passthrough_auth_require_tls",
     "mysql-passthrough_auth_unknown_users",
     "mysql-passthrough_auth_username_pattern",

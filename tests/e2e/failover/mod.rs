@@ -4,6 +4,7 @@
 mod crash;
 mod cut_off;
 mod holds;
+mod hung;
 mod ledger;
 mod load;
 mod pair;

@@ -4,6 +4,7 @@
 use narrows_testkit::{Narrows, NarrowsConfig, RawClient, wait_until};
 
 use super::pair::{FAILS, NEW, OLD, Pair};
+use crate::model::random::Random;
 use crate::support::start;
 
 /// Roles are not asked for within the time of a test, unless there is a reason.
@@ -137,3 +138,53 @@ fn a_second_writer_is_logged_and_counted_until_it_is_gone() {
 }
 
 const TWO_WRITERS: &str = "has more than one server that takes writes";
+
+/// Planned switchovers, changes by somebody else before the next check, and lost connections, in any order: the roles in force are
+/// those that the servers say, and no two servers are written to.
+#[test]
+fn the_roles_in_force_are_those_that_servers_say_whatever_has_happened() {
+    let pair = Pair::start();
+    let (narrows, mut admin) = started(&pair, &pair.config());
+    let mut random = Random::new(42, 0);
+    for round in 0..60 {
+        let mut done = Vec::new();
+        for _ in 0..=random.below(3) {
+            let server = random.below(2);
+            done.push((random.below(4), server));
+            match done.last().expect("it is there").0 {
+                0 => {
+                    let to = format!("NARROWS SWITCHOVER HOSTGROUP 0 TO '127.0.0.1:{}'", pair.port(server));
+                    // It may be refused: the server is the writer, or there is none.
+                    admin.query(to);
+                }
+                1 => pair.becomes_writable(server),
+                2 => pair.becomes_read_only(server),
+                _ => pair.hang_up(server),
+            }
+        }
+        let writable: Vec<String> = [OLD, NEW]
+            .into_iter()
+            .filter(|server| pair.takes_writes(*server))
+            .map(|server| pair.port(server).to_string())
+            .collect();
+        let what =
+            format!("round {round}: {done:?}: {writable:?} of {} and {}", pair.port(OLD), pair.port(NEW));
+        wait_until(&what, || {
+            let writers =
+                admin.query("SELECT port FROM runtime_mysql_servers WHERE hostgroup_id = 0").text_rows();
+            let writers: Vec<String> = writers.into_iter().flatten().flatten().collect();
+            assert!(writers.len() < 2, "{what}: {writers:?} {}", narrows.log());
+            match writable.is_empty() {
+                true => writers.is_empty(),
+                false => writers.len() == 1 && writable.contains(&writers[0]),
+            }
+        });
+    }
+    // After all that a switchover is still possible.
+    pair.becomes_read_only(NEW);
+    pair.becomes_writable(OLD);
+    wait_until("the first one is the writer", || is_writer(&mut admin, &pair, OLD));
+    let to = format!("NARROWS SWITCHOVER HOSTGROUP 0 TO '127.0.0.1:{}'", pair.port(NEW));
+    wait_until("a switchover is made", || admin.query(&*to).error().is_none());
+    assert!(is_writer(&mut admin, &pair, NEW));
+}

@@ -207,6 +207,7 @@ fn loaded(sections: Sections, diagnostics: Vec<Diagnostic>) -> LoadedFile {
             // Only the monitor resolves names.
             names: Names::default(),
             said_zones: Arc::default(),
+            unfenced: Arc::default(),
         },
         variables: sections.variables,
         bootstrap: sections.bootstrap,

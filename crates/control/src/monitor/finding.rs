@@ -8,14 +8,15 @@ use super::cluster::views::View;
 use super::cluster::{ClusterId, Word};
 use super::plan::Address;
 use super::rds_topology::Topology;
+use super::role::RoleReport;
 
 /// One thing that has changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finding {
     /// A server answers pings, or no longer does.
     Reach(Address, Reach),
-    /// A server has changed its role.
-    Role(Address, CheckType, ServerRole),
+    /// What the checks of a server's role have found so far.
+    Role(Address, CheckType, RoleReport),
     /// In a hostgroup, a server's lag is acceptable or too high.
     Lag(Address, HostgroupId, Lag, MeasuredLag),
     /// What a node of a cluster says about itself; its role follows from what all of them say.
@@ -33,16 +34,30 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// Whose it is, and a word for it; `None`: by itself it changes nothing.
+    /// Whether it says something that was not said before.
+    pub fn is_news(&self) -> bool {
+        !matches!(self, Finding::Role(_, _, RoleReport { is_news: false, .. }))
+    }
+
+    /// Whether it says again, and newer, what another one says.
+    pub fn replaces(&self, other: &Finding) -> bool {
+        match (self, other) {
+            (Finding::Role(address, check_type, _), Finding::Role(of, by, _)) => {
+                address == of && check_type == by
+            }
+            _ => false,
+        }
+    }
+
+    /// Whose it is, and a word for it; `None`: by itself it changes nothing, or, as for roles, only what is known before says what.
     pub fn change(&self) -> Option<(&Address, &'static str)> {
         Some(match self {
             Finding::Reach(server, Reach::Reachable) => (server, "reachable"),
             Finding::Reach(server, Reach::Unreachable) => (server, "unreachable"),
-            Finding::Role(server, _, ServerRole::Writer) => (server, "writer"),
-            Finding::Role(server, _, ServerRole::Reader) => (server, "reader"),
             Finding::Lag(server, _, Lag::Fine, _) => (server, "caught_up"),
             Finding::Lag(server, _, Lag::TooMuch, _) => (server, "lagging"),
-            Finding::Node(..)
+            Finding::Role(..)
+            | Finding::Node(..)
             | Finding::View(..)
             | Finding::Roster(..)
             | Finding::Topology(..)
@@ -59,15 +74,6 @@ pub enum Reach {
     Reachable,
     /// The server has missed too many pings.
     Unreachable,
-}
-
-/// The resulting role of a server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ServerRole {
-    /// It may be written to.
-    Writer,
-    /// It is read-only.
-    Reader,
 }
 
 /// A server's lag.

@@ -22,6 +22,8 @@ pub mod read_only;
 pub mod replication_lag;
 mod report;
 mod report_queue;
+pub mod role;
+pub mod roles;
 mod rounds;
 pub mod settings;
 pub mod trial;

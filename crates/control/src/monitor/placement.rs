@@ -12,16 +12,20 @@ use narrows_proxy::snapshot::{
 use serde_json::{Value as Json, json};
 
 use super::cluster::seats::{Event, Seats};
-use super::finding::{Finding, Lag, Reach, ServerRole};
+use super::finding::{Behind, Finding, Lag, MeasuredLag, Reach};
 use super::found_readers::FoundReaders;
 use super::plan::{Address, Target};
+use super::roles::{Heard, Roles};
+use super::settings::PairSettings;
 
 /// What the checks have found so far.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Known {
     unreachable: BTreeSet<Address>,
-    roles: BTreeMap<(Address, CheckType), ServerRole>,
-    lagging: BTreeSet<(HostgroupId, Address)>,
+    /// The roles of servers of pairs.
+    pub roles: Roles,
+    /// The servers that are too far behind, and how far.
+    lagging: BTreeMap<(HostgroupId, Address), Behind>,
     /// The zones that servers say they are in.
     zones: BTreeMap<Address, String>,
     /// The nodes of clusters.
@@ -43,8 +47,10 @@ pub struct Placement {
     remains: Vec<ServerRow>,
     /// Rows for servers that were found and have not been heard.
     unheard: Vec<ServerRow>,
-    /// The writer hostgroups of pairs.
-    writers: BTreeSet<HostgroupId>,
+    /// The writer hostgroups of pairs, with the servers that are written to.
+    writers: BTreeMap<HostgroupId, Vec<Address>>,
+    /// The writer hostgroups of reader hostgroups of pairs.
+    writers_of: BTreeMap<HostgroupId, HostgroupId>,
 }
 
 impl Known {
@@ -53,14 +59,14 @@ impl Known {
         match finding {
             Finding::Reach(address, Reach::Reachable) => self.unreachable.remove(address),
             Finding::Reach(address, Reach::Unreachable) => self.unreachable.insert(address.clone()),
-            Finding::Role(address, check_type, role) => {
-                self.roles.insert((address.clone(), *check_type), *role) != Some(*role)
+            Finding::Role(address, check_type, report) => {
+                self.roles.hear(address, *check_type, report) != Heard::Nothing
             }
             Finding::Lag(address, hostgroup, Lag::Fine, _) => {
-                self.lagging.remove(&(*hostgroup, address.clone()))
+                self.lagging.remove(&(*hostgroup, address.clone())).is_some()
             }
-            Finding::Lag(address, hostgroup, Lag::TooMuch, _) => {
-                self.lagging.insert((*hostgroup, address.clone()))
+            Finding::Lag(address, hostgroup, Lag::TooMuch, MeasuredLag { behind, .. }) => {
+                self.lagging.insert((*hostgroup, address.clone()), *behind) != Some(*behind)
             }
             Finding::Node(address, cluster, word) => self.seats.learn(*cluster, address, word),
             Finding::Topology(address, topology) => self.readers.learn(address, topology),
@@ -78,13 +84,11 @@ impl Known {
     pub fn keep(&mut self, targets: &[Target]) {
         let of = |address: &Address| targets.iter().find(|target| target.address == *address);
         self.unreachable.retain(|address| of(address).is_some());
-        self.roles.retain(|(address, check_type), _| {
-            of(address).is_some_and(|target| target.check_types.contains(check_type))
-        });
+        self.roles.keep(targets);
         self.zones.retain(|address, _| of(address).is_some_and(|target| !target.clusters.is_empty()));
         self.seats.keep(targets);
         self.readers.keep(targets);
-        self.lagging.retain(|(hostgroup, address)| {
+        self.lagging.retain(|(hostgroup, address), _| {
             of(address)
                 .is_some_and(|target| target.lag_limits.iter().any(|limit| limit.hostgroup == *hostgroup))
         });
@@ -109,28 +113,19 @@ impl Known {
             |(of, zone): (&Address, &String)| (format!("{}:{}", of.hostname, of.port), zone.as_str().into());
         self.zones.iter().map(named).collect()
     }
-
-    /// Whether a server takes writes, as far as this check says so.
-    pub fn is_writer(&self, address: &Address, check_type: CheckType) -> bool {
-        self.roles.get(&(address.clone(), check_type)) == Some(&ServerRole::Writer)
-    }
-
-    /// Whether a server has said which role it has.
-    fn is_heard(&self, address: &Address) -> bool {
-        self.roles.keys().any(|(of, _)| of == address)
-    }
 }
 
 impl Known {
     /// The findings as JSON, for [`Known::from_json`].
     pub fn to_json(&self) -> Json {
-        let role = |((address, check_type), role): (&(Address, CheckType), &ServerRole)| {
-            json!([address.hostname, address.port, check_type.name(), *role == ServerRole::Writer])
+        let lagging = |((hostgroup, it), behind): (&(HostgroupId, Address), &Behind)| {
+            json!([it.hostname, it.port, hostgroup.0, *behind == Behind::Unknown])
         };
         json!({
             "unreachable": self.unreachable.iter().map(|it| json!([it.hostname, it.port])).collect::<Json>(),
-            "roles": self.roles.iter().map(role).collect::<Json>(),
-            "lagging": self.lagging.iter().map(|(in_, it)| json!([it.hostname, it.port, in_.0])).collect::<Json>(),
+            "roles": self.roles.to_json(),
+            "writers": self.roles.holders_to_json(),
+            "lagging": self.lagging.iter().map(lagging).collect::<Json>(),
             "clusters": self.seats.to_json(),
         })
     }
@@ -142,14 +137,13 @@ impl Known {
             let port = u16::try_from(row[1].as_u64()?).ok()?;
             Some(Address { hostname: row[0].as_str()?.to_owned(), port })
         };
-        let role = |row: &Json| {
-            let role = if row[3].as_bool()? { ServerRole::Writer } else { ServerRole::Reader };
-            Some(((address(row)?, CheckType::named(row[2].as_str()?)), role))
+        let lagging = |row: &Json| {
+            let behind = if row[3] == true { Behind::Unknown } else { Behind::Seconds(0) };
+            Some(((HostgroupId(i32::try_from(row[2].as_i64()?).ok()?), address(row)?), behind))
         };
-        let lagging = |row: &Json| Some((HostgroupId(i32::try_from(row[2].as_i64()?).ok()?), address(row)?));
         Known {
             unreachable: list("unreachable").iter().filter_map(address).collect(),
-            roles: list("roles").iter().filter_map(role).collect(),
+            roles: Roles::from_json(&written["roles"], &written["writers"]),
             lagging: list("lagging").iter().filter_map(lagging).collect(),
             zones: BTreeMap::new(),
             seats: Seats::from_json(&written["clusters"], Instant::now()),
@@ -164,12 +158,11 @@ impl Placement {
         configured: &[ServerRow],
         pairs: &[ReplicationHostgroupRow],
         known: &Known,
-        writer_is_also_reader: bool,
+        settings: &PairSettings,
     ) -> Placement {
-        let writers = pairs.iter().map(|pair| pair.writer_hostgroup).collect();
-        let mut placement = Placement { paired: configured.to_vec(), writers, ..Placement::default() };
-        for ((address, check_type), role) in &known.roles {
-            placement.place(pairs, (address, *check_type), *role, writer_is_also_reader);
+        let mut placement = Placement { paired: configured.to_vec(), ..Placement::default() };
+        for pair in pairs {
+            placement.place(pair, known, settings);
         }
         placement.placed.clone_from(&placement.paired);
         placement.joined.clone_from(&placement.paired);
@@ -177,12 +170,12 @@ impl Placement {
     }
 
     /// The same, with the readers of RDS that were found.
-    pub fn with_readers(rows: &Rows, known: &Known, writer_is_also_reader: bool) -> Placement {
+    pub fn with_readers(rows: &Rows, known: &Known, settings: &PairSettings) -> Placement {
         let found = known.readers.rows(rows).into_iter();
-        let (heard, unheard): (Vec<_>, Vec<_>) = found.partition(|row| known.is_heard(&Address::of(row)));
+        let (heard, unheard): (Vec<_>, Vec<_>) =
+            found.partition(|row| known.roles.is_heard(&Address::of(row)));
         let configured = [rows.servers.as_slice(), &heard].concat();
-        let placement =
-            Placement::new(&configured, &rows.replication_hostgroups, known, writer_is_also_reader);
+        let placement = Placement::new(&configured, &rows.replication_hostgroups, known, settings);
         Placement { unheard, ..placement }
     }
 
@@ -203,41 +196,63 @@ impl Placement {
         self.placed.iter().chain(others).chain(&self.unheard).cloned().collect()
     }
 
+    /// The servers of pairs that are written to, by writer hostgroup.
+    pub fn writers(&self) -> &BTreeMap<HostgroupId, Vec<Address>> {
+        &self.writers
+    }
+
     /// The rows as placed, with their configured states.
     pub fn rows(&self) -> &[ServerRow] {
         &self.placed
     }
 
-    /// Places a server according to its role, in each pair that it is in.
-    pub fn place(
-        &mut self,
-        pairs: &[ReplicationHostgroupRow],
-        (address, check_type): (&Address, CheckType),
-        role: ServerRole,
-        writer_is_also_reader: bool,
-    ) {
-        for pair in pairs.iter().filter(|pair| CheckType::named(&pair.check_type) == check_type) {
-            let (writers, readers) = (pair.writer_hostgroup, pair.reader_hostgroup);
-            let is_writer = self.find(writers, address).is_some();
-            match (role, self.find(readers, address)) {
-                (ServerRole::Writer, Some(at)) if !is_writer => {
-                    let row = ServerRow { hostgroup: writers, ..self.paired[at].clone() };
-                    if writer_is_also_reader {
-                        self.paired.push(row);
-                    } else {
-                        self.paired[at] = row;
-                    }
-                }
-                (ServerRole::Reader, None) => {
-                    if let Some(at) = self.find(writers, address) {
-                        self.paired[at].hostgroup = readers;
-                    }
-                }
-                (ServerRole::Reader, Some(_)) => {
-                    self.paired.retain(|row| row.hostgroup != writers || Address::of(row) != *address);
-                }
-                (ServerRole::Writer, _) => {}
+    /// Places the servers of a pair according to their roles.
+    fn place(&mut self, pair: &ReplicationHostgroupRow, known: &Known, settings: &PairSettings) {
+        let check_type = CheckType::named(&pair.check_type);
+        let is_out = |address: &Address| known.unreachable.contains(address);
+        let chosen = known.roles.writers(pair, &self.paired, settings, is_out);
+        let of_pair: BTreeSet<Address> = self
+            .paired
+            .iter()
+            .filter(|row| [pair.writer_hostgroup, pair.reader_hostgroup].contains(&row.hostgroup))
+            .map(Address::of)
+            .collect();
+        let is_heard = |address: &Address| known.roles.role(address, check_type).is_some();
+        let has_writer = chosen.iter().any(is_heard);
+        for address in of_pair {
+            let role = known.roles.role(&address, check_type);
+            match chosen.contains(&address) {
+                // Where nobody has said anything, as without a monitor, all stay where they are configured.
+                _ if role.is_none() && !has_writer => {}
+                true if role.is_none() => {}
+                true => self.place_writer(pair, &address, settings.writer_is_also_reader),
+                false => self.place_reader(pair, &address),
             }
+        }
+        self.writers.insert(pair.writer_hostgroup, chosen);
+        self.writers_of.insert(pair.reader_hostgroup, pair.writer_hostgroup);
+    }
+
+    fn place_writer(&mut self, pair: &ReplicationHostgroupRow, address: &Address, is_also_reader: bool) {
+        if self.find(pair.writer_hostgroup, address).is_some() {
+            return;
+        }
+        if let Some(at) = self.find(pair.reader_hostgroup, address) {
+            let row = ServerRow { hostgroup: pair.writer_hostgroup, ..self.paired[at].clone() };
+            if is_also_reader {
+                self.paired.push(row);
+            } else {
+                self.paired[at] = row;
+            }
+        }
+    }
+
+    fn place_reader(&mut self, pair: &ReplicationHostgroupRow, address: &Address) {
+        let Some(at) = self.find(pair.writer_hostgroup, address) else { return };
+        if self.find(pair.reader_hostgroup, address).is_none() {
+            self.paired[at].hostgroup = pair.reader_hostgroup;
+        } else {
+            self.paired.remove(at);
         }
     }
 
@@ -254,9 +269,27 @@ impl Placement {
             let address = Address::of(row);
             if known.unreachable.contains(&address) {
                 row.status = ServerStatus::Unreachable;
-            } else if self.writers.contains(&row.hostgroup) && known.readers.is_held(&address) {
+            } else if self.writers.contains_key(&row.hostgroup) && known.readers.is_held(&address) {
                 row.status = ServerStatus::Withheld;
-            } else if known.lagging.contains(&(row.hostgroup, address)) {
+            }
+        }
+        let writers: BTreeSet<(HostgroupId, Address)> = rows
+            .iter()
+            .filter(|row| row.status == ServerStatus::Online && self.writers.contains_key(&row.hostgroup))
+            .map(|row| (row.hostgroup, Address::of(row)))
+            .collect();
+        for row in rows.iter_mut().filter(|row| row.status == ServerStatus::Online) {
+            let address = Address::of(row);
+            let Some(behind) = known.lagging.get(&(row.hostgroup, address.clone())) else { continue };
+            // A writer waits for nobody, wherever it is read from.
+            let is_writer = writers.iter().any(|(_, writer)| *writer == address);
+            // Nobody knows how far a replica is behind a primary that is gone, and there is nothing newer to read.
+            let has_source = |of: &HostgroupId| {
+                writers.iter().any(|(it, writer)| it == of && !known.roles.is_failing(writer))
+            };
+            let is_orphan = *behind == Behind::Unknown
+                && self.writers_of.get(&row.hostgroup).is_some_and(|of| !has_source(of));
+            if !is_writer && !is_orphan {
                 row.status = ServerStatus::ShunnedReplicationLag;
             }
         }

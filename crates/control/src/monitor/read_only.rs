@@ -8,10 +8,11 @@ use narrows_proxy::snapshot::CheckType;
 
 use super::check::{Asking, Check, LogCell, Outcome, Subject, Task};
 use super::connections::MonitorConnections;
-use super::finding::{Finding, ServerRole};
+use super::finding::Finding;
 use super::plan::Target;
 use super::position::{CheckedPosition, PositionQuestions};
 use super::rds_topology::{self, BlueGreen, Topology};
+use super::role::{RoleReport, ServerRole};
 use super::settings::MonitorSettings;
 
 /// Checks of `read_only`.
@@ -44,34 +45,33 @@ pub enum RoleAnswer {
     Failed,
 }
 
-/// The checks of one server.
+/// The checks of one server so far.
 #[derive(Debug, Default)]
-pub struct Roles {
+pub struct RoleChecks {
     timeouts: u32,
-    told: Option<ServerRole>,
+    report: RoleReport,
 }
 
-impl Roles {
-    /// Counts one more check; returns what changed.
-    pub fn after(&mut self, seen: RoleAnswer, max_timeouts: u32) -> Option<ServerRole> {
-        let role = match seen {
-            RoleAnswer::Said(role) => {
-                self.timeouts = 0;
-                role
+impl RoleChecks {
+    /// Counts one more check, which began at `asked`; returns what all of them have found.
+    pub fn after(&mut self, seen: RoleAnswer, asked: Instant, max_timeouts: u32) -> RoleReport {
+        let before = self.report;
+        self.report.asked = Some(asked);
+        self.timeouts = if seen == RoleAnswer::TimedOut { self.timeouts.saturating_add(1) } else { 0 };
+        if let RoleAnswer::Said(role) = seen {
+            self.report.role = Some((role, asked));
+            self.report.answered = Some(asked);
+            self.report.unanswered = 0;
+        } else {
+            self.report.unanswered = self.report.unanswered.saturating_add(1);
+            if self.timeouts >= max_timeouts {
+                self.report.role = Some((ServerRole::Silent, asked));
             }
-            RoleAnswer::Failed => {
-                self.timeouts = 0;
-                return None;
-            }
-            RoleAnswer::TimedOut => {
-                self.timeouts = self.timeouts.saturating_add(1);
-                if self.timeouts < max_timeouts {
-                    return None;
-                }
-                ServerRole::Reader
-            }
-        };
-        (self.told.replace(role) != Some(role)).then_some(role)
+        }
+        self.report.is_away = self.report.unanswered >= max_timeouts;
+        let said = |it: &RoleReport| (it.role.map(|(role, _)| role), it.unanswered > 0, it.is_away);
+        self.report.is_news = said(&before) != said(&self.report);
+        self.report
     }
 }
 
@@ -93,7 +93,9 @@ impl RoleAnswer {
 /// The checks of one server by one query.
 struct ReadOnly {
     check_type: CheckType,
-    roles: Roles,
+    roles: RoleChecks,
+    /// When the last one began.
+    asked: Option<Instant>,
     /// How many checks ago the topology was asked for.
     since_topology: u32,
     topology: Topology,
@@ -112,7 +114,8 @@ impl Default for ReadOnly {
     fn default() -> ReadOnly {
         ReadOnly {
             check_type: CheckType::ReadOnly,
-            roles: Roles::default(),
+            roles: RoleChecks::default(),
+            asked: None,
             // The first check asks for it.
             since_topology: u32::MAX,
             topology: Topology::default(),
@@ -167,6 +170,7 @@ impl Task for ReadOnly {
         limit: Duration,
     ) -> Asking<'a> {
         let began = Instant::now();
+        self.asked = Some(began);
         Box::pin(async move {
             let backend = connections.lease(limit).await?;
             let answer = backend.ask_briefly(self.check_type.question(), limit).await?;
@@ -181,11 +185,10 @@ impl Task for ReadOnly {
     }
 
     fn decide(&mut self, outcome: &Outcome, settings: &MonitorSettings, target: &Target) -> Vec<Finding> {
-        let role = self.roles.after(RoleAnswer::of(outcome), settings.read_only_max_timeout_count);
-        let mut findings: Vec<Finding> = role
-            .map(|role| Finding::Role(target.address.clone(), self.check_type, role))
-            .into_iter()
-            .collect();
+        let most = settings.read_only_max_timeout_count;
+        let asked = self.asked.unwrap_or_else(Instant::now);
+        let report = self.roles.after(RoleAnswer::of(outcome), asked, most);
+        let mut findings = vec![Finding::Role(target.address.clone(), self.check_type, report)];
         if self.topology != self.told {
             self.told.clone_from(&self.topology);
             findings.push(Finding::Topology(target.address.clone(), self.topology.clone()));
@@ -232,45 +235,28 @@ mod tests {
         assert_eq!(role(&Table::default()), ServerRole::Reader);
     }
 
-    #[test]
-    fn a_change_is_told_once() {
-        let mut roles = Roles::default();
-        let said = [
-            ServerRole::Writer,
-            ServerRole::Writer,
-            ServerRole::Reader,
-            ServerRole::Reader,
-            ServerRole::Writer,
-        ];
-        let told: Vec<_> = said.into_iter().map(|role| roles.after(RoleAnswer::Said(role), 3)).collect();
-        assert_eq!(
-            told,
-            [Some(ServerRole::Writer), None, Some(ServerRole::Reader), None, Some(ServerRole::Writer)]
-        );
+    fn roles(checks: &mut RoleChecks, seen: &[RoleAnswer]) -> Vec<Option<ServerRole>> {
+        let role = |seen: &RoleAnswer| checks.after(*seen, Instant::now(), 3).role.map(|(role, _)| role);
+        seen.iter().map(role).collect()
     }
 
     #[test]
-    fn three_timeouts_in_a_row_count_as_read_only() {
-        let mut roles = Roles::default();
-        roles.after(RoleAnswer::Said(ServerRole::Writer), 3);
-        let told: Vec<_> = (0..4).map(|_| roles.after(RoleAnswer::TimedOut, 3)).collect();
-        assert_eq!(told, [None, None, Some(ServerRole::Reader), None]);
-        assert_eq!(roles.after(RoleAnswer::Said(ServerRole::Writer), 3), Some(ServerRole::Writer));
+    fn three_timeouts_in_a_row_are_silence() {
+        use RoleAnswer::{Failed, Said, TimedOut};
+        use ServerRole::{Silent, Writer};
+        let seen = [Said(Writer), TimedOut, TimedOut, TimedOut, Failed, Said(Writer)];
+        let expected = [Writer, Writer, Writer, Silent, Silent, Writer].map(Some);
+        assert_eq!(roles(&mut RoleChecks::default(), &seen), expected);
     }
 
     #[test]
-    fn an_error_moves_nothing_and_is_no_timeout() {
-        let mut roles = Roles::default();
-        roles.after(RoleAnswer::Said(ServerRole::Writer), 3);
-        for seen in [
-            RoleAnswer::TimedOut,
-            RoleAnswer::TimedOut,
-            RoleAnswer::Failed,
-            RoleAnswer::TimedOut,
-            RoleAnswer::TimedOut,
-        ] {
-            assert_eq!(roles.after(seen, 3), None);
-        }
-        assert!((0..10).all(|_| roles.after(RoleAnswer::Failed, 3).is_none()));
+    fn an_error_changes_no_role_and_is_no_timeout() {
+        use RoleAnswer::{Failed, Said, TimedOut};
+        use ServerRole::Writer;
+        let seen = [Said(Writer), TimedOut, TimedOut, Failed, TimedOut, TimedOut, Failed, Failed, Failed];
+        let mut checks = RoleChecks::default();
+        assert_eq!(roles(&mut checks, &seen), [Some(Writer); 9]);
+        assert_eq!(checks.report.unanswered, 8);
+        assert_eq!(roles(&mut RoleChecks::default(), &[Failed, TimedOut]), [None; 2]);
     }
 }

@@ -39,13 +39,15 @@ pub struct LagTolerance {
 #[derive(Debug, Default)]
 pub struct Lags {
     over: u32,
-    told: Option<Lag>,
+    /// What was reported, and whether the lag was unknown.
+    told: Option<(Lag, bool)>,
 }
 
 impl Lags {
     /// Counts one more check; returns what changed. `None` is a failed check, which changes nothing.
     pub fn after(&mut self, behind: Option<Behind>, limits: LagTolerance) -> Option<Lag> {
-        let seconds = match behind? {
+        let behind = behind?;
+        let seconds = match behind {
             Behind::Seconds(seconds) => seconds,
             Behind::Unknown => limits.when_null.into(),
             Behind::NotAReplica => 0,
@@ -60,7 +62,8 @@ impl Lags {
             }
             Lag::TooMuch
         };
-        (self.told.replace(lag) != Some(lag)).then_some(lag)
+        let told = (lag, lag == Lag::TooMuch && behind == Behind::Unknown);
+        (self.told.replace(told) != Some(told)).then_some(lag)
     }
 }
 

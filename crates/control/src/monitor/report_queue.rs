@@ -39,6 +39,8 @@ struct Outbox {
     records: Vec<Record>,
     findings: Vec<Finding>,
     names: Option<NameTable>,
+    /// Whether any of it is to be reported at once.
+    is_urgent: bool,
 }
 
 impl ReportQueue {
@@ -86,9 +88,22 @@ impl ReportQueue {
         self.written.notify_one();
     }
 
-    /// Reports a finding at once.
+    /// Reports a finding, in the place of those that it replaces: at once, or together with results if it is no news.
     pub fn find(&self, finding: Finding) {
-        self.outbox.borrow_mut().findings.push(finding);
+        let is_news = finding.is_news();
+        {
+            let findings = &mut self.outbox.borrow_mut().findings;
+            findings.retain(|other| !finding.replaces(other));
+            findings.push(finding);
+        }
+        match is_news {
+            true => self.hurry(),
+            false => self.written.notify_one(),
+        }
+    }
+
+    fn hurry(&self) {
+        self.outbox.borrow_mut().is_urgent = true;
         self.urgency.set(true);
         self.written.notify_one();
         self.urgent.notify_one();
@@ -101,9 +116,7 @@ impl ReportQueue {
         }
         self.names.replace(names.clone());
         self.outbox.borrow_mut().names = Some(names);
-        self.urgency.set(true);
-        self.written.notify_one();
-        self.urgent.notify_one();
+        self.hurry();
         true
     }
 
@@ -114,7 +127,7 @@ impl ReportQueue {
             self.written.notified().await;
             // The report is sent now, whether or not it is urgent.
             let _ = timeout(GATHERED, self.urgent.notified()).await;
-            let Outbox { records, findings, names } = self.outbox.take();
+            let Outbox { records, findings, names, .. } = self.outbox.take();
             if records.is_empty() && findings.is_empty() && names.is_none() {
                 continue;
             }
@@ -124,8 +137,7 @@ impl ReportQueue {
             }
             // Whether the signal was sent or dropped, the next report may be sent.
             let _ = wait.await;
-            let outbox = self.outbox.borrow();
-            self.urgency.set(!outbox.findings.is_empty() || outbox.names.is_some());
+            self.urgency.set(self.outbox.borrow().is_urgent);
         }
     }
 }

@@ -38,11 +38,21 @@ pub struct MonitorSettings {
     pub group_replication: GroupReplicationSettings,
     /// Whether a writer stays in the reader hostgroup.
     pub writer_is_also_reader: bool,
+    /// How many servers of a replication pair are written to at once; 0: all that take writes.
+    pub max_writers: u32,
     /// Whether checks of `read_only` also ask what servers have applied, because reads must see writes; no variable says it.
     pub asks_positions: bool,
 }
 
 impl MonitorSettings {
+    /// How the servers of replication pairs are placed.
+    pub fn pairs(&self) -> PairSettings {
+        PairSettings {
+            writer_is_also_reader: self.writer_is_also_reader,
+            max_writers: usize::try_from(self.max_writers).unwrap_or(usize::MAX),
+        }
+    }
+
     /// The timing of the check with that name.
     pub fn timing(&self, check: &str) -> Timing {
         self.timings.get(check).copied().unwrap_or_default()
@@ -85,4 +95,13 @@ pub struct NameSettings {
     pub interval: Duration,
     /// How many names may wait for each name that is being resolved.
     pub queue: usize,
+}
+
+/// How the servers of pairs are placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PairSettings {
+    /// Whether a writer stays in the reader hostgroup.
+    pub writer_is_also_reader: bool,
+    /// How many servers of a pair are written to at once; 0: all that take writes.
+    pub max_writers: usize,
 }

@@ -17,6 +17,7 @@ use crate::monitor::Report;
 use crate::monitor::cluster::{ClusterId, aurora_row};
 use crate::monitor::finding::Finding;
 use crate::monitor::log::Record;
+use crate::monitor::ping;
 use crate::monitor::plan::Address;
 use crate::monitor::settings::MonitorSettings;
 use crate::store::Store;
@@ -104,6 +105,7 @@ impl Runtime {
             self.announce_lags();
         }
         self.announce_positions(records);
+        self.announce_reached(records);
         if let Err(refusal) = store.record(records) {
             tracing::warn!(reason = refusal.message, "cannot store the results of checks");
         }
@@ -141,6 +143,18 @@ impl Runtime {
             if let Some(latency_us) = latencies_us.get(&(server.row.hostname.as_str(), server.row.port)) {
                 server.figures.set_latency_us(*latency_us);
             }
+        }
+    }
+
+    /// Reports to the data plane which servers have answered pings.
+    fn announce_reached(&self, records: &[Record]) {
+        let Some(plane) = self.plane.running() else { return };
+        let now_us = clock::now_us();
+        let is_answered = |record: &&Record| record.kind == &ping::CHECK && record.outcome.is_ok();
+        for record in records.iter().filter(is_answered) {
+            let ago_us = u64::try_from(now_us.saturating_sub(record.start_us)).unwrap_or(0);
+            let address = &record.address;
+            plane.was_checked(&address.hostname, address.port, Duration::from_micros(ago_us));
         }
     }
 

@@ -30,6 +30,8 @@ struct Writers {
     confirmed: BTreeSet<Address>,
     /// Whether the log says that there are several.
     is_told: bool,
+    /// Whether any server of the pair has been checked.
+    is_checked: bool,
 }
 
 impl PairWriters {
@@ -38,14 +40,18 @@ impl PairWriters {
         let mut before = std::mem::take(&mut self.0);
         for pair in &rows.replication_hostgroups {
             let (hostgroup, check_type) = (pair.writer_hostgroup, CheckType::named(&pair.check_type));
+            let of_pair = [hostgroup, pair.reader_hostgroup];
             let in_use = placement
                 .rows()
                 .iter()
-                .filter(|row| row.hostgroup == hostgroup && row.status == ServerStatus::Online);
-            let servers: BTreeSet<Address> =
-                in_use.map(Address::of).filter(|address| known.is_writer(address, check_type)).collect();
+                .filter(|row| of_pair.contains(&row.hostgroup) && row.status == ServerStatus::Online);
+            let servers: BTreeSet<Address> = in_use
+                .map(Address::of)
+                .filter(|address| known.roles.is_writer(address, check_type))
+                .collect();
             let writers = before.remove(&hostgroup);
             let is_told = writers.as_ref().is_some_and(|it| it.is_told);
+            let is_checked = writers.as_ref().is_some_and(|it| it.is_checked);
             let same = writers.filter(|it| it.servers == servers && it.check_type == check_type);
             let mut writers = same.unwrap_or_else(|| Writers {
                 check_type,
@@ -53,6 +59,7 @@ impl PairWriters {
                 since_us: clock::now_us(),
                 confirmed: BTreeSet::new(),
                 is_told,
+                is_checked,
             });
             writers.tell(hostgroup);
             self.0.insert(hostgroup, writers);
@@ -66,7 +73,11 @@ impl PairWriters {
             return;
         }
         for (hostgroup, writers) in &mut self.0 {
-            if writers.check_type != check_type || !writers.servers.contains(&record.address) {
+            if writers.check_type != check_type {
+                continue;
+            }
+            writers.is_checked |= record.outcome.is_ok();
+            if !writers.servers.contains(&record.address) {
                 continue;
             }
             if record.outcome.is_err() || record.values != [LogCell::Integer(0)] {
@@ -78,9 +89,18 @@ impl PairWriters {
         }
     }
 
-    /// How many servers take writes, by writer hostgroup.
+    /// There are no more checks.
+    pub fn forget(&mut self) {
+        for writers in self.0.values_mut() {
+            writers.confirmed.clear();
+            writers.is_checked = false;
+        }
+    }
+
+    /// How many servers of each pair that is checked take writes, by writer hostgroup.
     pub fn counts(&self) -> impl Iterator<Item = (HostgroupId, usize)> {
-        self.0.iter().map(|(hostgroup, writers)| (*hostgroup, writers.confirmed.len()))
+        let checked = self.0.iter().filter(|(_, writers)| writers.is_checked);
+        checked.map(|(hostgroup, writers)| (*hostgroup, writers.confirmed.len()))
     }
 }
 
@@ -96,7 +116,7 @@ impl Writers {
             tracing::warn!(
                 %hostgroup,
                 servers,
-                "a writer hostgroup has more than one server that takes writes: make the others read-only"
+                "the pair of a writer hostgroup has more than one server that takes writes: make all but one read-only"
             );
         } else if self.servers.len() <= 1 && self.is_told {
             self.is_told = false;

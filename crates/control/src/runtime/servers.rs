@@ -15,13 +15,15 @@ use crate::monitor::cluster::decide::{Change, NodeRole};
 use crate::monitor::cluster::roster::{Arrival, MOST_FOUND};
 use crate::monitor::cluster::seats::Event;
 use crate::monitor::cluster::{ClusterId, aurora};
-use crate::monitor::finding::{Finding, Lag, MeasuredLag, Reach, ServerRole};
+use crate::monitor::finding::{Finding, Lag, MeasuredLag, Reach};
 use crate::monitor::health::Health;
 use crate::monitor::log::{CheckCounts, Record};
 use crate::monitor::ping;
 use crate::monitor::placement::{Known, Placement};
 use crate::monitor::plan::{Address, Target, targets};
 use crate::monitor::rds_topology::BlueGreen;
+use crate::monitor::role::ServerRole;
+use crate::monitor::roles::Heard;
 use crate::monitor::settings::MonitorSettings;
 use crate::monitor::{Monitor, Monitoring, replication_lag};
 use crate::variables::Values;
@@ -94,6 +96,7 @@ impl Servers {
         if !settings.enabled {
             self.known.forget_health();
             self.health.forget();
+            self.pair_writers.forget();
             self.lags.clear();
         } else if has_servers {
             let found = self.known.readers.rows(rows);
@@ -111,7 +114,7 @@ impl Servers {
             self.said_zones = Arc::new(self.known.said_zones());
             self.changes.retain(|(address, _), _| is_known(address));
         }
-        let is_outdated = has_servers || before.writer_is_also_reader != settings.writer_is_also_reader;
+        let is_outdated = has_servers || before.pairs() != settings.pairs();
         let mut placement = if is_outdated { self.place(rows, settings) } else { self.placement.clone() };
         let is_checked = settings.enabled && self.monitor.is_some();
         if is_checked || !self.known.seats.is_empty() {
@@ -124,6 +127,7 @@ impl Servers {
 
     /// Records what has been applied.
     pub fn follow(&mut self, servers: Vec<ServerRow>, placement: Placement) {
+        self.known.roles.hold(placement.writers().clone());
         self.placement = placement;
         self.running = servers;
     }
@@ -136,7 +140,9 @@ impl Servers {
     /// `rows` with these servers, and with what is known of them.
     pub fn with_found(&self, servers: Vec<ServerRow>, rows: &Rows) -> Rows {
         let (names, said_zones) = (self.names.clone(), Arc::clone(&self.said_zones));
-        Rows { servers, names, said_zones, ..rows.clone() }
+        let unfenced = self.known.roles.unfenced();
+        let unfenced = Arc::new(unfenced.into_iter().map(|it| (it.hostname, it.port)).collect());
+        Rows { servers, names, said_zones, unfenced, ..rows.clone() }
     }
 
     /// Takes over the zones that servers say they are in; returns whether they are others than before.
@@ -162,16 +168,29 @@ impl Servers {
 
     /// Records a finding about a server; returns whether it is new.
     pub fn learn(&mut self, finding: &Finding, rows: &Rows, settings: &MonitorSettings) -> bool {
-        if !settings.enabled || !self.known.learn(finding) {
+        if !settings.enabled {
+            return false;
+        }
+        if let Finding::Role(address, check_type, report) = finding {
+            match self.known.roles.hear(address, *check_type, report) {
+                Heard::Nothing => return false,
+                Heard::Standing => {}
+                Heard::Role(role) => {
+                    tell_role(address, role);
+                    *self.changes.entry((address.clone(), role.name())).or_default() += 1;
+                }
+            }
+        } else if !self.known.learn(finding) {
             return false;
         }
         tell(finding);
         if let Some((server, change)) = finding.change() {
             *self.changes.entry((server.clone(), change)).or_default() += 1;
         }
-        if let Finding::Role(address, check_type, role) = finding {
-            let pairs = &rows.replication_hostgroups;
-            self.placement.place(pairs, (address, *check_type), *role, settings.writer_is_also_reader);
+        // Of several that take writes, which one is written to depends on all of them, and on whether they are reached.
+        if matches!(finding, Finding::Role(..) | Finding::Reach(..)) {
+            self.placement = self.place(rows, settings);
+            self.known.roles.hold(self.placement.writers().clone());
         }
         // A reader of RDS is there, or gone, or has been heard for the first time.
         if matches!(finding, Finding::Topology(..) | Finding::Role(..)) {
@@ -301,7 +320,7 @@ fn seated(rows: &Rows, settings: &MonitorSettings, known: &mut Known) -> Placeme
 
 /// The configured servers, with those of pairs where their known roles put them.
 fn placement(rows: &Rows, settings: &MonitorSettings, known: &Known) -> Placement {
-    Placement::with_readers(rows, known, settings.writer_is_also_reader)
+    Placement::with_readers(rows, known, &settings.pairs())
 }
 
 /// The rows that run if `rows` are configured and `known` is known about their servers.
@@ -315,8 +334,8 @@ pub fn as_known(rows: &Rows, variables: &Values, known: &Known, monitoring: Moni
 /// Logs what has been found.
 fn tell(finding: &Finding) {
     match finding {
-        // The change of its role has a line of its own.
-        Finding::Node(..) | Finding::View(..) | Finding::Roster(..) => {}
+        // The change of a role has a line of its own.
+        Finding::Role(..) | Finding::Node(..) | Finding::View(..) | Finding::Roster(..) => {}
         Finding::Defaults(server, what) => {
             tracing::debug!(%server, ?what, "what connections take over from the server has changed");
         }
@@ -332,13 +351,22 @@ fn tell(finding: &Finding) {
         Finding::Reach(server, Reach::Unreachable) => {
             tracing::warn!(%server, "a server has missed too many pings and is shunned");
         }
-        Finding::Role(server, _, ServerRole::Writer) => tracing::info!(%server, "a server may be written to"),
-        Finding::Role(server, _, ServerRole::Reader) => tracing::info!(%server, "a server is read-only"),
         Finding::Lag(server, hostgroup, Lag::Fine, MeasuredLag { behind, limit_s }) => {
             tracing::info!(%server, %hostgroup, lag = %behind, limit_s, "a server has caught up");
         }
         Finding::Lag(server, hostgroup, Lag::TooMuch, MeasuredLag { behind, limit_s }) => {
             tracing::warn!(%server, %hostgroup, lag = %behind, limit_s, "a server is too far behind and is shunned");
+        }
+    }
+}
+
+/// Logs a change of a server's role.
+fn tell_role(server: &Address, role: ServerRole) {
+    match role {
+        ServerRole::Writer => tracing::info!(%server, "a server may be written to"),
+        ServerRole::Reader => tracing::info!(%server, "a server is read-only"),
+        ServerRole::Silent => {
+            tracing::warn!(%server, "a server has not answered several checks of read_only, and counts as read-only");
         }
     }
 }

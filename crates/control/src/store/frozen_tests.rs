@@ -1,13 +1,15 @@
 //! What runs, written and read back.
 
+use narrows_proxy::rt;
 use narrows_proxy::snapshot::{CheckType, HostgroupId};
 
 use super::tests::Fixture;
 use super::*;
 use crate::holds::Holds;
-use crate::monitor::finding::{Behind, Finding, Lag, MeasuredLag, Reach, ServerRole};
+use crate::monitor::finding::{Behind, Finding, Lag, MeasuredLag, Reach};
 use crate::monitor::placement::Known;
 use crate::monitor::plan::Address;
+use crate::monitor::role::{RoleReport, ServerRole};
 use crate::schema::{Layer, MODULES, Module};
 
 fn fixture() -> Fixture {
@@ -68,11 +70,12 @@ fn a_store_beside_what_runs_shows_it_and_has_memory_from_disk() {
 #[test]
 fn what_is_known_of_servers_is_kept() {
     let address = |name: &str| Address { hostname: name.to_owned(), port: 3306 };
+    let found = |role| RoleReport::found(role, rt::Instant::now());
     let mut known = Known::default();
     for finding in [
         Finding::Reach(address("down"), Reach::Unreachable),
-        Finding::Role(address("primary"), CheckType::Either, ServerRole::Writer),
-        Finding::Role(address("replica"), CheckType::ReadOnly, ServerRole::Reader),
+        Finding::Role(address("primary"), CheckType::Either, found(ServerRole::Writer)),
+        Finding::Role(address("replica"), CheckType::ReadOnly, found(ServerRole::Reader)),
         Finding::Lag(
             address("late"),
             HostgroupId(3),
@@ -83,7 +86,10 @@ fn what_is_known_of_servers_is_kept() {
         assert!(known.learn(&finding));
     }
     let frozen = Frozen::read(&fixture().store.freeze(&known, &Holds::default())).unwrap();
-    assert_eq!(*frozen.known(), known);
+    assert_eq!(frozen.known().to_json(), known.to_json());
+    let roles = &frozen.known().roles;
+    assert!(roles.is_writer(&address("primary"), CheckType::Either));
+    assert_eq!(roles.role(&address("replica"), CheckType::ReadOnly), Some(ServerRole::Reader));
 }
 
 #[test]

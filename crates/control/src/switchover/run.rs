@@ -22,7 +22,8 @@ use super::journal::{Journal, Step, StepState};
 use super::link::{Link, LinkError};
 use super::plan::SwitchoverPlan;
 use super::{SwitchoverOrder, Wanted};
-use crate::monitor::finding::{Finding, ServerRole};
+use crate::monitor::finding::Finding;
+use crate::monitor::role::{RoleReport, ServerRole};
 
 /// Asks the control thread for something; returns whether it is there.
 type Ask = Box<dyn Fn(Wanted) -> bool>;
@@ -258,8 +259,10 @@ impl Run {
             false => (ServerRole::Writer, ServerRole::Reader),
         };
         let roles = [(&self.order.old, old), (&self.order.new, new)];
+        let now = Instant::now();
         let findings = roles.into_iter().flat_map(|(target, role)| {
-            let finding = move |check_type| Finding::Role(target.address.clone(), check_type, role);
+            let report = RoleReport::found(role, now);
+            let finding = move |check_type| Finding::Role(target.address.clone(), check_type, report);
             target.check_types.iter().copied().map(finding)
         });
         let (done, taken) = oneshot::channel();

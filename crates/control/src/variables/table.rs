@@ -121,6 +121,8 @@ static ROWS: &[Variable] = &[
         |s, n| s.timing_mut("replication_lag").timeout = ms(n)),
     monitor_text("mysql-monitor_replication_lag_use_percona_heartbeat", Useful, Form::TableName, "", "Table of pt-heartbeat, as `schema.table`, that lag is read from; empty: from the replica's own status.",
         |s, t| s.heartbeat = t.to_owned()),
+    monitor_integer("mysql-monitor_replication_max_writers", Useful, 1, 0, 1000, "How many servers of a pair of mysql_replication_hostgroups are written to at once; 0: all that are writable, as in ProxySQL. Further ones are readers until a place is free. (Not in ProxySQL.)",
+        |s, n| s.max_writers = u32::of_integer(n)),
     monitor_integer("mysql-monitor_slave_lag_when_null", Essential, 60, 0, 604_800, "Seconds of lag assumed for a replica that reports NULL.",
         |s, n| s.lag_when_null = u32::of_integer(n)),
     integer("mysql-monitor_threads_max", Obscure, 128, 4, 1024, "Maximum number of threads of ProxySQL's monitor.")

@@ -192,6 +192,11 @@ impl Server {
         }
     }
 
+    /// Whether a row of another hostgroup or configuration is about the same server.
+    pub fn is_at_address_of(&self, other: &Server) -> bool {
+        self.row.hostname == other.row.hostname && self.row.port == other.row.port
+    }
+
     /// Whether connections use TLS; a Unix socket needs none.
     pub fn wants_tls(&self) -> bool {
         self.row.use_ssl && self.row.port != 0

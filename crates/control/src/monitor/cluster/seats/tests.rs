@@ -9,6 +9,10 @@ use crate::config::tables::SERVERS;
 use crate::monitor::finding::Finding;
 use crate::monitor::placement::{Known, Placement};
 use crate::monitor::plan::targets;
+use crate::monitor::settings::PairSettings;
+
+/// There are none.
+const PAIRS: PairSettings = PairSettings { writer_is_also_reader: false, max_writers: 1 };
 
 const GALERA: ClusterId = ClusterId { kind: ClusterKind::Galera, writers: HostgroupId(10) };
 
@@ -52,7 +56,7 @@ fn places(rows: &[ServerRow]) -> Vec<String> {
 
 /// The rows that run after the nodes have said this, starting from `known`.
 fn running(known: &mut Known, rows: &Rows, said: &[(&str, Word)]) -> Vec<String> {
-    let mut placement = Placement::new(&rows.servers, &[], known, false);
+    let mut placement = Placement::new(&rows.servers, &[], known, &PAIRS);
     for (node, word) in said {
         known.learn(&Finding::Node(address(node), GALERA, word.clone()));
         placement.seat(known, rows, Instant::now());
@@ -99,7 +103,7 @@ fn without_checks_no_node_is_offline_and_the_writer_stays() {
 #[test]
 fn nodes_are_checked_wherever_they_are_and_others_are_not() {
     let (rows, mut known) = (rows(), Known::default());
-    let mut placement = Placement::new(&rows.servers, &[], &known, false);
+    let mut placement = Placement::new(&rows.servers, &[], &known, &PAIRS);
     known.learn(&Finding::Node(address("a"), GALERA, Word::Out("gone".to_owned())));
     placement.seat(&mut known, &rows, Instant::now());
     let targets = targets(&placement.to_check(), &rows);
@@ -179,7 +183,7 @@ fn reads() -> Word {
 #[test]
 fn a_node_of_aurora_is_found_checked_and_then_read_from_and_leaves_when_nobody_names_it() {
     let (rows, mut known) = (aurora_rows(), Known::default());
-    let mut placement = Placement::new(&rows.servers, &[], &known, false);
+    let mut placement = Placement::new(&rows.servers, &[], &known, &PAIRS);
     let start = Instant::now();
     aurora_says(&mut known, "db1.x", Word::Writes, Some("db1.x"), &["db1.x", "db2.x"]);
     placement.seat(&mut known, &rows, start);
@@ -192,7 +196,7 @@ fn a_node_of_aurora_is_found_checked_and_then_read_from_and_leaves_when_nobody_n
     assert_eq!(shown(&placement, &known), ["db1.x10 ONLINE", "db2.x20 ONLINE"]);
     // The next process knows it, too.
     let mut read = Known::from_json(&known.to_json());
-    let mut next = Placement::new(&rows.servers, &[], &read, false);
+    let mut next = Placement::new(&rows.servers, &[], &read, &PAIRS);
     next.seat(&mut read, &rows, start);
     assert_eq!(shown(&next, &read), ["db1.x10 ONLINE", "db2.x20 ONLINE"]);
     for node in ["db1.x", "db2.x"] {
@@ -212,7 +216,7 @@ fn a_node_that_the_operator_has_taken_out_of_use_is_not_found_again() {
         let (rows, mut known) = (aurora_rows(), Known::default());
         let offline = ServerRow { status, ..row(20, "db2.x") };
         let rows = Rows { servers: vec![row_of("db1.x"), offline], ..rows };
-        let mut placement = Placement::new(&rows.servers, &[], &known, false);
+        let mut placement = Placement::new(&rows.servers, &[], &known, &PAIRS);
         aurora_says(&mut known, "db1.x", Word::Writes, Some("db1.x"), &["db1.x", "db2.x"]);
         placement.seat(&mut known, &rows, Instant::now());
         let servers = placement.with_states(&known);
@@ -225,7 +229,7 @@ fn a_node_that_the_operator_has_taken_out_of_use_is_not_found_again() {
 fn a_failover_of_aurora_leaves_nothing_to_write_to_on_the_old_writer() {
     let (rows, mut known) = (aurora_rows(), Known::default());
     let rows = Rows { servers: vec![row(10, "db1.x"), row(20, "db2.x")], ..rows };
-    let mut placement = Placement::new(&rows.servers, &[], &known, false);
+    let mut placement = Placement::new(&rows.servers, &[], &known, &PAIRS);
     let both = ["db1.x", "db2.x"];
     aurora_says(&mut known, "db1.x", Word::Writes, Some("db1.x"), &both);
     aurora_says(&mut known, "db2.x", reads(), Some("db1.x"), &both);
@@ -249,7 +253,7 @@ fn a_failover_of_aurora_leaves_nothing_to_write_to_on_the_old_writer() {
 #[test]
 fn a_writer_that_the_others_have_excluded_is_offline_while_it_is_silent() {
     let (rows, mut known) = (rows(), Known::default());
-    let mut placement = Placement::new(&rows.servers, &[], &known, false);
+    let mut placement = Placement::new(&rows.servers, &[], &known, &PAIRS);
     let now = Instant::now();
     let view = |number, size| Some(View { history: "h".to_owned(), number, size });
     let address = |hostname: &str| Address { hostname: hostname.to_owned(), port: 3306 };
