@@ -116,30 +116,29 @@ impl Roles {
         let check_type = CheckType::named(&pair.check_type);
         let standing = |address: &Address| self.standing(address, check_type).unwrap_or_default();
         let role = |address: &Address| standing(address).report.role.map(|(role, _)| role);
-        let in_hostgroup = |address: &Address, hostgroup: HostgroupId| {
-            rows.iter().find(|row| row.hostgroup == hostgroup && Address::of(row) == *address)
-        };
-        let is_configured = |address: &Address| in_hostgroup(address, pair.writer_hostgroup).is_some();
-        let row = |address: &Address| {
-            in_hostgroup(address, pair.writer_hostgroup)
-                .or_else(|| in_hostgroup(address, pair.reader_hostgroup))
-        };
-        let of_pair =
-            |row: &&ServerRow| [pair.writer_hostgroup, pair.reader_hostgroup].contains(&row.hostgroup);
-        let all: BTreeSet<Address> = rows.iter().filter(of_pair).map(Address::of).collect();
-        let mut candidates: Vec<&Address> = all
-            .iter()
+        // The row of each server by which it is judged: that of the writer hostgroup, if it has one.
+        let mut of_pair: BTreeMap<Address, (bool, ServerStatus)> = BTreeMap::new();
+        for row in rows {
+            let is_configured = row.hostgroup == pair.writer_hostgroup;
+            if is_configured {
+                of_pair.insert(Address::of(row), (is_configured, row.status));
+            } else if row.hostgroup == pair.reader_hostgroup {
+                of_pair.entry(Address::of(row)).or_insert((is_configured, row.status));
+            }
+        }
+        let is_configured = |address: &Address| of_pair.get(address).is_some_and(|row| row.0);
+        let is_online =
+            |address: &Address| of_pair.get(address).is_some_and(|row| row.1 == ServerStatus::Online);
+        let mut candidates: Vec<&Address> = of_pair
+            .keys()
             .filter(|address| match role(address) {
                 Some(role) => role == ServerRole::Writer,
                 // It takes writes until it says otherwise.
                 None => is_configured(address),
             })
             .collect();
-        let is_gone = |address: &Address| {
-            is_out(address)
-                || standing(address).report.is_away
-                || row(address).is_none_or(|row| row.status != ServerStatus::Online)
-        };
+        let is_gone =
+            |address: &Address| is_out(address) || standing(address).report.is_away || !is_online(address);
         let is_replaced = |address: &Address| {
             let report = standing(address).report;
             let promoted_since = |other: &&Address| {

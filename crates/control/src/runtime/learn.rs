@@ -33,6 +33,7 @@ impl Runtime {
             }
             changed |= self.servers.learn(finding, &self.rows, &settings);
         }
+        self.servers.place_again(&self.rows, &settings);
         let now = Instant::now();
         if settings.enabled && self.servers.known.readers.is_due(now) {
             self.servers.find_readers(&self.rows, &settings, now);

@@ -50,6 +50,8 @@ pub(super) struct Servers {
     pub changes: BTreeMap<(Address, &'static str), u64>,
     /// Whether other servers are to be checked, although none has moved.
     pub has_another_plan: bool,
+    /// Whether servers of pairs may have to be elsewhere.
+    is_misplaced: bool,
     /// Nodes that have become writers, until that is stored.
     pub new_writers: Vec<(ClusterId, Address)>,
     pub purged: Instant,
@@ -79,6 +81,7 @@ impl Servers {
             pair_writers,
             changes: BTreeMap::new(),
             has_another_plan: false,
+            is_misplaced: false,
             new_writers: Vec::new(),
             purged: Instant::now(),
             version: 1,
@@ -188,15 +191,20 @@ impl Servers {
             *self.changes.entry((server.clone(), change)).or_default() += 1;
         }
         // Of several that take writes, which one is written to depends on all of them, and on whether they are reached.
-        if matches!(finding, Finding::Role(..) | Finding::Reach(..)) {
-            self.placement = self.place(rows, settings);
-            self.known.roles.hold(self.placement.writers().clone());
-        }
+        self.is_misplaced |= matches!(finding, Finding::Role(..) | Finding::Reach(..));
         // A reader of RDS is there, or gone, or has been heard for the first time.
         if matches!(finding, Finding::Topology(..) | Finding::Role(..)) {
             self.find_readers(rows, settings, Instant::now());
         }
         true
+    }
+
+    /// Puts the servers of pairs where they belong, if anything has been learnt that decides it.
+    pub fn place_again(&mut self, rows: &Rows, settings: &MonitorSettings) {
+        if std::mem::take(&mut self.is_misplaced) {
+            self.placement = self.place(rows, settings);
+            self.known.roles.hold(self.placement.writers().clone());
+        }
     }
 
     /// Finds the readers of RDS, and puts them where they belong.
