@@ -30,8 +30,6 @@ struct Writers {
     confirmed: BTreeSet<Address>,
     /// Whether the log says that there are several.
     is_told: bool,
-    /// Whether any server of the pair has been checked.
-    is_checked: bool,
 }
 
 impl PairWriters {
@@ -51,7 +49,6 @@ impl PairWriters {
                 .collect();
             let writers = before.remove(&hostgroup);
             let is_told = writers.as_ref().is_some_and(|it| it.is_told);
-            let is_checked = writers.as_ref().is_some_and(|it| it.is_checked);
             let same = writers.filter(|it| it.servers == servers && it.check_type == check_type);
             let mut writers = same.unwrap_or_else(|| Writers {
                 check_type,
@@ -59,7 +56,6 @@ impl PairWriters {
                 since_us: clock::now_us(),
                 confirmed: BTreeSet::new(),
                 is_told,
-                is_checked,
             });
             writers.tell(hostgroup);
             self.0.insert(hostgroup, writers);
@@ -73,11 +69,7 @@ impl PairWriters {
             return;
         }
         for (hostgroup, writers) in &mut self.0 {
-            if writers.check_type != check_type {
-                continue;
-            }
-            writers.is_checked |= record.outcome.is_ok();
-            if !writers.servers.contains(&record.address) {
+            if writers.check_type != check_type || !writers.servers.contains(&record.address) {
                 continue;
             }
             if record.outcome.is_err() || record.values != [LogCell::Integer(0)] {
@@ -91,16 +83,12 @@ impl PairWriters {
 
     /// There are no more checks.
     pub fn forget(&mut self) {
-        for writers in self.0.values_mut() {
-            writers.confirmed.clear();
-            writers.is_checked = false;
-        }
+        self.0.values_mut().for_each(|writers| writers.confirmed.clear());
     }
 
-    /// How many servers of each pair that is checked take writes, by writer hostgroup.
+    /// How many servers take writes, by writer hostgroup.
     pub fn counts(&self) -> impl Iterator<Item = (HostgroupId, usize)> {
-        let checked = self.0.iter().filter(|(_, writers)| writers.is_checked);
-        checked.map(|(hostgroup, writers)| (*hostgroup, writers.confirmed.len()))
+        self.0.iter().map(|(hostgroup, writers)| (*hostgroup, writers.confirmed.len()))
     }
 }
 
