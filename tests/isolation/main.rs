@@ -7,6 +7,7 @@ mod certainty;
 mod functions;
 mod identity;
 mod information;
+mod limits;
 mod programs;
 mod protocol;
 mod reports;

@@ -377,7 +377,17 @@ impl ServerError {
 
     /// Whether it is about the account alone: its password, or that it is locked, expired or gone.
     pub fn is_about_account(&self) -> bool {
-        self.is_about_login() && !self.is_about_schema() && !matches!(self.code, 1044 | 1226)
+        self.is_about_login() && !self.is_about_schema() && !matches!(self.code, 1044 | USER_LIMIT_REACHED)
+    }
+
+    /// Whether the account has as many connections to the server as it, or any account, may have: one more may come when
+    /// another is closed. Error 1226 is also that of the limits for an hour; its text names the limit in all languages.
+    pub fn is_too_many_connections_of_account(&self) -> bool {
+        match self.code {
+            TOO_MANY_CONNECTIONS_OF_ACCOUNT => true,
+            USER_LIMIT_REACHED => self.message.contains("max_user_connections"),
+            _ => false,
+        }
     }
 
     /// Whether it is about the schema, which only the client named.
@@ -415,8 +425,14 @@ pub fn is_about_login(code: u16) -> bool {
 }
 
 /// Errors about the account or the schema of a login.
-const ABOUT_LOGIN: [u16; 16] =
-    [1044, 1045, 1049, 1059, 1102, 1130, 1131, 1132, 1226, 1251, 1300, 1524, 1698, 1862, 3118, 4151];
+const ABOUT_LOGIN: [u16; 17] =
+    [1044, 1045, 1049, 1059, 1102, 1130, 1131, 1132, 1203, 1226, 1251, 1300, 1524, 1698, 1862, 3118, 4151];
+
+/// `ER_TOO_MANY_USER_CONNECTIONS`: the server's own `max_user_connections`.
+const TOO_MANY_CONNECTIONS_OF_ACCOUNT: u16 = 1203;
+
+/// `ER_USER_LIMIT_REACHED`: a limit of the account, such as `MAX_USER_CONNECTIONS`.
+pub const USER_LIMIT_REACHED: u16 = 1226;
 
 /// `ER_BAD_DB_ERROR`.
 const UNKNOWN_DATABASE: u16 = 1049;

@@ -13,7 +13,7 @@ use narrows_wire::auth::{Password, Secret};
 use narrows_wire::charset::Family;
 
 use super::claim::{LoginClaim, Refusal};
-use crate::backend::{ServerError, Want};
+use crate::backend::{ServerError, USER_LIMIT_REACHED, Want};
 use crate::passthrough::{FoundAccounts, Standing};
 use crate::pool::{Ask, Exit, LeaseError};
 use crate::rows::Variables;
@@ -179,6 +179,7 @@ impl<'a> AskedLogin<'a> {
                 Word::Yes
             }
             // The password was right: a server counts the connections of an account afterwards, and those of the pool are among them.
+            Ok(Err(LeaseError::Full(_))) => Word::Yes,
             Ok(Err(LeaseError::Refused(error))) if error.code == USER_LIMIT_REACHED => Word::Yes,
             // MySQL asks a name that it does not have for any plugin, also for one that Narrows cannot use.
             Ok(Err(LeaseError::Refused(error))) => Word::No(Some(error).filter(says_more)),
@@ -251,9 +252,6 @@ fn says_more(error: &ServerError) -> bool {
 
 /// `ER_MUST_CHANGE_PASSWORD_LOGIN`, and `ER_ACCOUNT_HAS_BEEN_LOCKED` of MySQL and of MariaDB.
 const AFTER_THE_PASSWORD: [u16; 3] = [1862, 3118, 4151];
-
-/// `ER_USER_LIMIT_REACHED`
-const USER_LIMIT_REACHED: u16 = 1226;
 
 /// Characters of the longest name that MySQL has (manual: "User Name"); it cuts off the rest of a longer one.
 const LONGEST_OF_MYSQL: usize = 32;

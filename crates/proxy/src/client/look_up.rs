@@ -140,7 +140,7 @@ async fn run(
         let ask = Ask::plain(&want, &state, Instant::now());
         let leased = worker.pool.lease(snapshot, hostgroup, ask).await;
         let mut backend = leased.map_err(|error| match error {
-            LeaseError::Refused(error) | LeaseError::NoInit(error) => error.message,
+            LeaseError::Refused(error) | LeaseError::Full(error) | LeaseError::NoInit(error) => error.message,
             LeaseError::Unavailable(text) => text,
         })?;
         backend.align(&state, false, None, limit).await.map_err(|error| error.to_string())?;

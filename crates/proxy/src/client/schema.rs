@@ -50,7 +50,7 @@ async fn enter(
         let leased = worker.pool.lease(snapshot, want.account.row.default_hostgroup, ask).await;
         let mut backend = leased.map_err(|error| match error {
             LeaseError::Refused(error) | LeaseError::NoInit(error) => Some(error),
-            LeaseError::Unavailable(_) => None,
+            LeaseError::Unavailable(_) | LeaseError::Full(_) => None,
         })?;
         match backend.align(state, false, None, limit).await {
             Ok(()) => {

@@ -72,6 +72,10 @@ impl Pool {
             if matches!(&error, BackendError::Server(error) if error.is_about_account()) {
                 want.account.refuse();
             }
+            if matches!(&error, BackendError::Server(error) if error.is_too_many_connections_of_account()) {
+                self.close_idle_of(&hostgroup.demand, server, &want.account.row.username);
+                return Err(LeaseError::Full(refusal));
+            }
             self.tell_refusal(server, want, &error);
             return Err(match error {
                 BackendError::InitConnect(_) => LeaseError::NoInit(refusal),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Pool;
 use crate::backend::{DetachedBackend, DiagnosticsReceiver, Use};
-use crate::hostgroup::{LagFilter, ServerFigures};
+use crate::hostgroup::{Demand, LagFilter, Server, ServerFigures};
 use crate::rows::HostgroupId;
 
 /// A message of one worker's pool to another's. As many wait in a mailbox at most as each kind says.
@@ -38,6 +38,14 @@ pub enum Mail {
     /// The server has too many prepared statements; idle connections to it close theirs. One of each server
     /// ([`ServerFigures::may_ask_to_close`]).
     CloseStatements(Arc<ServerFigures>),
+    /// An account has all the connections that a server allows it: idle ones are closed. One of each search that rests after it
+    /// was refused.
+    CloseIdleOf {
+        /// The server.
+        server: Arc<Server>,
+        /// The account.
+        username: Box<str>,
+    },
 }
 
 /// A connection on its way to another worker. Only a pool lends one.
@@ -60,6 +68,15 @@ impl Pool {
         }
     }
 
+    /// Closes the idle connections of an account to a server, on all workers that have idle ones of the hostgroup.
+    pub(super) fn close_idle_of(&self, demand: &Demand, server: &Arc<Server>, username: &str) {
+        self.close_own_idle_of(server, username);
+        for worker in demand.all_idle_elsewhere(self.worker) {
+            let username = username.into();
+            self.outbox.send(worker, Mail::CloseIdleOf { server: Arc::clone(server), username });
+        }
+    }
+
     /// Another worker's pool, or a connection that was closed there, has sent a message.
     pub fn receive(self: &Rc<Pool>, mail: Mail) {
         match mail {
@@ -71,6 +88,7 @@ impl Pool {
                 figures.hears_closing(self.worker);
                 self.close_statements(figures);
             }
+            Mail::CloseIdleOf { server, username } => self.close_own_idle_of(&server, &username),
         }
     }
 }

@@ -170,6 +170,8 @@ pub enum LeaseError {
     Unavailable(String),
     /// A server refused the login; its own error is the client's.
     Refused(ServerError),
+    /// The account has as many connections there as it may have, for as long as was waited.
+    Full(ServerError),
     /// The login was accepted, and what each connection runs first was not.
     NoInit(ServerError),
 }

@@ -11,7 +11,7 @@ use super::{Ask, Attempt, Group, LeaseError, Mail, Pool, count};
 use crate::backend::{Backend, BackendError};
 use crate::hostgroup::{ConnectionSlot, CrowdPlace, Hostgroup, Server};
 use crate::rows::HostgroupId;
-use crate::rt::{Instant, nanoseconds, spawn_local, timeout_at};
+use crate::rt::{Instant, nanoseconds, sleep, spawn_local, timeout_at};
 use crate::snapshot::{LocalSnapshot, Snapshot};
 
 /// What ends a wait in the queue.
@@ -31,6 +31,8 @@ struct Begun {
     since: u64,
     /// Its place among those who wait, from the first time that it has to.
     crowd: Option<CrowdPlace>,
+    /// For how long it rests when the account has all the connections that its server allows it.
+    full_pause: Duration,
 }
 
 /// A lease that could not be had at once.
@@ -54,7 +56,7 @@ impl Pool {
     ) -> Result<Backend, LeaseError> {
         let at = ask.began.unwrap_or_else(Instant::now);
         let since = nanoseconds(at.saturating_duration_since(self.epoch));
-        let mut begun = Begun { at, since, crowd: None };
+        let mut begun = Begun { at, since, crowd: None, full_pause: FIRST_FULL_PAUSE };
         let mut newer: Option<LocalSnapshot> = None;
         loop {
             let snapshot = newer.as_ref().map_or(snapshot, |newer| newer.as_ref());
@@ -101,9 +103,20 @@ impl Search<'_> {
             // While a connection is opened or logged in again this search has no place in the queue, so that
             // others continue; it keeps its time of arrival.
             let found = match attempt {
-                Attempt::Idle(backend, fitness) => self.adapt(backend, fitness).await?,
-                Attempt::Open(server, slot) => self.open(server, slot).await?,
-                Attempt::Busy | Attempt::NoServer => None,
+                Attempt::Idle(backend, fitness) => self.adapt(backend, fitness).await,
+                Attempt::Open(server, slot) => self.open(server, slot).await,
+                Attempt::Busy | Attempt::NoServer => Ok(None),
+            };
+            let deadline = begun.at + self.hostgroup.settings.longest_wait;
+            let found = match found {
+                // Those of its connections that are idle are being closed. The others will be idle, but not necessarily one that
+                // this client can have.
+                Err(LeaseError::Full(_)) if !self.ask.new && Instant::now() + begun.full_pause < deadline => {
+                    sleep(begun.full_pause).await;
+                    begun.full_pause = (begun.full_pause * 2).min(LONGEST_FULL_PAUSE);
+                    None
+                }
+                found => found?,
             };
             match found {
                 Some(backend) if self.pool.held_until(self.hostgroup.id).is_none() => {
@@ -120,7 +133,6 @@ impl Search<'_> {
                 let place = self.pool.join(self.group, self.hostgroup, self.ask.bytes, begun.at)?;
                 begun.crowd = Some(place);
             }
-            let deadline = begun.at + self.hostgroup.settings.longest_wait;
             let waits_from = Instant::now();
             let turn = self.wait(begun.since, deadline).await;
             if self.ask.lag.is_some() {
@@ -252,3 +264,8 @@ const LAG_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a search that finds no writer of a cluster waits until it raises the alarm again.
 const ALARM_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The first and the longest pause before a login is tried again that its server has refused because the account has too
+/// many connections. A server counts one for a moment after it was closed.
+const FIRST_FULL_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_FULL_PAUSE: Duration = Duration::from_millis(320);

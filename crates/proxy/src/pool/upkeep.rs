@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::idle::home;
 use super::{Group, Pool, keep_idle};
 use crate::backend::Backend;
-use crate::hostgroup::ServerFigures;
+use crate::hostgroup::{Server, ServerFigures};
 use crate::rt::{Instant, spawn_local};
 use crate::snapshot::Snapshot;
 
@@ -76,6 +76,16 @@ impl Pool {
         let gone: Vec<Backend> = group.idle.borrow_mut().extract_if(.., |idle| which(idle)).collect();
         gone.into_iter().for_each(|backend| self.let_go(backend));
         self.publish_idle(group);
+    }
+
+    /// Closes this worker's idle connections of an account to a server.
+    pub(super) fn close_own_idle_of(&self, server: &Server, username: &str) {
+        let is_of = |idle: &Backend| {
+            idle.login.account.row.username == username && idle.login.server.address() == server.address()
+        };
+        for group in self.groups.borrow().values() {
+            self.let_go_idle(group, is_of);
+        }
     }
 
     /// Closes a connection that may not stay, after what it keeps for its last client was fetched.

@@ -19,12 +19,12 @@ use super::job::Job;
 use super::lease::{Leased, NoLease};
 use super::lost::{Abandoned, Fate, LostBefore, Tries, commits_nothing};
 use super::outcome::{Broken, Outcome, READ_ONLY_TRANSACTION, changes_role};
-use super::prepared::Ready;
+use super::prepared::{Ready, TRIES};
 use super::request::Request;
 use super::statements::ClientStatement;
 use super::upload::Upload;
 use super::{End, Interrupt, Pinned, Session};
-use crate::backend::{Backend, BackendError, CLEAR_CONDITIONS, dialect};
+use crate::backend::{Backend, BackendError, CLEAR_CONDITIONS, ServerError, dialect};
 use crate::figures::Doing;
 use crate::pool::{Exit, Lease};
 use crate::rows::HostgroupId;
@@ -355,10 +355,7 @@ impl Session {
         }
         let done = match &job.prepared {
             Some(statement) => self.run_prepared(&mut backend, request, (job, statement), &mut outcome).await,
-            None => match self.send_job(&backend, request, job, packet).await {
-                Ok(()) => self.relay(&backend, request, job.answering(), &mut outcome).await,
-                Err(broken) => Err(broken),
-            },
+            None => self.run_text(&mut backend, request, (job, packet), &mut outcome).await,
         };
         if let Err(broken) = done {
             let is_tied = is_tied || tries.is_in_transaction();
@@ -614,6 +611,37 @@ impl Session {
         Ok(None)
     }
 
+    /// Runs a command that names no prepared statement of the protocol: the request, or this packet in its place.
+    async fn run_text(
+        &mut self,
+        backend: &mut Backend,
+        request: &mut Request,
+        (job, packet): (&Job, Option<Vec<u8>>),
+        outcome: &mut Outcome,
+    ) -> Result<(), Broken> {
+        let may_need_room = job.statement.kind == Kind::Prepare
+            && request.whole
+            && !job.statement.flags.intersects(Flags::MULTI);
+        if !may_need_room {
+            self.send_job(backend, request, job, packet).await?;
+            return self.relay(backend, request, job.answering(), outcome).await;
+        }
+        // It counts towards the server's `max_prepared_stmt_count`, which those that are kept for clients may have used up.
+        for tries in 0.. {
+            self.send_job(backend, request, job, packet.clone()).await?;
+            let mut answering = job.answering();
+            answering.hold_back.too_many_statements = tries < TRIES;
+            self.relay(backend, request, answering, outcome).await?;
+            let refused = |error: &ServerError| error.is_too_many_statements();
+            if !outcome.held_back.as_ref().is_some_and(refused) {
+                break;
+            }
+            self.relieve(backend, tries).await?;
+            outcome.begins_again();
+        }
+        Ok(())
+    }
+
     /// Runs a command about a prepared statement, which is prepared on the connection first if necessary.
     async fn run_prepared(
         &mut self,
@@ -647,8 +675,7 @@ impl Session {
                 return Ok(());
             }
             self.recover(backend, job, statement, error, tries).await?;
-            let answer = outcome.answer.take().map(|_| Box::default());
-            *outcome = Outcome { answer, ..Outcome::default() };
+            outcome.begins_again();
             tries += 1;
         }
     }

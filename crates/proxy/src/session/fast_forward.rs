@@ -104,7 +104,9 @@ impl Session {
                 }
             }
             Err(LeaseError::Unavailable(text)) => (Errno::NO_SERVER_IN_TIME, text),
-            Err(LeaseError::Refused(error) | LeaseError::NoInit(error)) => error.into_reply(),
+            Err(LeaseError::Refused(error) | LeaseError::Full(error) | LeaseError::NoInit(error)) => {
+                error.into_reply()
+            }
         };
         self.reply_error(failed.0, &failed.1).await?;
         Err(End::ErrorSent(failed.1))

@@ -417,7 +417,9 @@ impl NoLease {
     fn of(error: LeaseError) -> NoLease {
         match error {
             LeaseError::Unavailable(text) => NoLease::Refused(Errno::NO_SERVER_IN_TIME, text),
-            LeaseError::Refused(error) | LeaseError::NoInit(error) => NoLease::refused(error),
+            LeaseError::Refused(error) | LeaseError::Full(error) | LeaseError::NoInit(error) => {
+                NoLease::refused(error)
+            }
         }
     }
 

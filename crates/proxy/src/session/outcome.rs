@@ -102,6 +102,14 @@ pub(super) fn may_load_a_file(statement: &Statement) -> bool {
     kinds.contains(&statement.kind) || statement.flags.intersects(unread)
 }
 
+impl Outcome {
+    /// The answer was held back, and the command is sent once more.
+    pub(super) fn begins_again(&mut self) {
+        let answer = self.answer.take().map(|_| Box::default());
+        *self = Outcome { answer, ..Outcome::default() };
+    }
+}
+
 /// Errors after which the command can be tried again.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct HoldBack {

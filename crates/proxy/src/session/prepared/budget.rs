@@ -19,7 +19,7 @@ use crate::snapshot::{Snapshot, Variables};
 
 /// Attempts to prepare a statement when the server has too many: other workers' connections, and the server itself, need
 /// a moment to close some.
-pub(super) const TRIES: u32 = 8;
+pub(in super::super) const TRIES: u32 = 8;
 
 impl Session {
     /// Makes room on a connection for one more statement.

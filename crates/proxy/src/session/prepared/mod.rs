@@ -43,6 +43,7 @@ use crate::route::{Route, Ruled, Step, is_logged};
 use crate::snapshot::HostgroupId;
 use crate::worker::LocalSnapshot;
 
+pub(super) use budget::TRIES;
 pub(super) use on_backend::{Ready, with_bound_types};
 
 impl Session {
