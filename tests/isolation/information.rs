@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use narrows_testkit::{Answer, Flavour, Login, RawClient, ServerOptions, command};
 
-use crate::support::Stand;
+use crate::support::{Pair, Stand};
 
 const TABLES: &[&str] = &[
     "CREATE DATABASE shop",
@@ -687,6 +687,41 @@ fn asking_for_a_condition_leaves_it_as_it_is() {
                 let own = tried(&mut stand.direct(), None);
                 let shared = tried(&mut stand.client(), Some(&mut other));
                 assert_eq!(shared, own, "{flavour:?} {verified}: {fails}, {item}");
+            }
+        }
+    }
+}
+
+/// A note that Narrows had to raise again for a statement that may ask for anything, as a warning, is a note.
+#[test]
+fn conditions_that_were_raised_again_are_those_of_the_server() {
+    const BETWEEN: [&str; 5] = [
+        "SELECT FOUND_ROWS()",
+        "SET SESSION sql_select_limit = DEFAULT",
+        "DO SLEEP(0)",
+        "SELECT @@autocommit",
+        "SET @a = 5",
+    ];
+    const LEFT: [&str; 3] = [
+        "DROP TABLE IF EXISTS nowhere.nothing",
+        "CREATE DATABASE IF NOT EXISTS test",
+        "SELECT CAST('x' AS UNSIGNED)",
+    ];
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, &["CREATE DATABASE IF NOT EXISTS test"]);
+        let (mut pair, mut other) = (Pair::in_schema(&stand, "test"), stand.client());
+        for left in LEFT {
+            for first in BETWEEN {
+                for second in BETWEEN {
+                    for statement in
+                        ["SELECT 1", left, first, second, "SHOW WARNINGS", "SELECT @@warning_count"]
+                    {
+                        let (own, shared) = (pair.own.query(statement), pair.shared.query(statement));
+                        let what = format!("{flavour:?} {left}, {first}, {second}: {statement}");
+                        assert_eq!(shared.text_rows(), own.text_rows(), "{what}");
+                        other.query("SELECT 1 FROM mysql.user LIMIT 1");
+                    }
+                }
             }
         }
     }

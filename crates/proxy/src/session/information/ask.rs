@@ -166,7 +166,7 @@ impl Session {
             raised = rows.is_empty() || raising.is_some();
             if let Some(raising) = raising {
                 statements.push(raising);
-                self.data.information.conditions.are_set_here();
+                self.data.information.conditions.are_copied_here();
                 backend.login.has_conditions = true;
             }
         }
@@ -202,7 +202,7 @@ impl Session {
         backend.prepare_values(&[statement], limit).await?;
         if is_raised {
             backend.login.has_conditions = true;
-            self.data.information.conditions.are_set_here();
+            self.data.information.conditions.are_copied_here();
         }
         self.data.information.is_disturbed();
         Ok(())

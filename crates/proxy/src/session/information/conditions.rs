@@ -26,6 +26,9 @@ pub(in super::super) struct Conditions {
     /// The SQLSTATE of the error that ended the statement.
     sqlstate: Option<[u8; 5]>,
     place: Where,
+    /// One like them was raised on the leased connection, for the next statement. It may have another level: a note is raised
+    /// as a warning.
+    copied: bool,
 }
 
 /// Where the conditions are that `SHOW WARNINGS` shows.
@@ -65,6 +68,7 @@ impl Conditions {
         outcome: &Outcome,
         (on_connection, own_on_connection): (&mut bool, &Cell<bool>),
     ) {
+        let copied = std::mem::take(&mut self.copied);
         // None before and none of its own: whatever the statement does to earlier ones, there are none.
         let is_quiet =
             outcome.warnings == 0 && outcome.error.is_none() && !*on_connection && !own_on_connection.get();
@@ -77,7 +81,13 @@ impl Conditions {
                 own_on_connection.set(false);
                 let place = if counts.warnings > 0 { Where::Here } else { Where::Nowhere };
                 let sqlstate = outcome.sqlstate.filter(|_| counts.errors > 0);
-                *self = Conditions { warnings: counts.warnings, errors: counts.errors, sqlstate, place };
+                *self = Conditions {
+                    warnings: counts.warnings,
+                    errors: counts.errors,
+                    sqlstate,
+                    place,
+                    copied: false,
+                };
             }
             After::Earlier => {}
             After::More(errors) => {
@@ -86,7 +96,7 @@ impl Conditions {
                 self.errors = self.errors.saturating_add(errors);
                 self.place = Where::Here;
             }
-            After::Unknown if self.are_here() || statement.flags.intersects(Flags::MULTI) => {
+            After::Unknown if copied || self.are_here() || statement.flags.intersects(Flags::MULTI) => {
                 // Only the connection knows, also how many there are.
                 *on_connection = true;
                 *self = Conditions { sqlstate: self.sqlstate, place: Where::Here, ..Conditions::default() };
@@ -105,13 +115,13 @@ impl Conditions {
             row.clear();
         }
         let sqlstate = Some(errno.sqlstate);
-        *self = Conditions { warnings: 1, errors: 1, sqlstate, place: Where::Own(row.into()) };
+        *self = Conditions { warnings: 1, errors: 1, sqlstate, place: Where::Own(row.into()), copied: false };
     }
 
     /// After an error that the session does not keep: `errors` is the server's count.
     pub(in super::super) fn note_uncounted_error(&mut self, errors: u64) {
         let errors = u16::try_from(errors).unwrap_or(u16::MAX);
-        *self = Conditions { warnings: errors, errors, sqlstate: None, place: Where::Nowhere };
+        *self = Conditions { warnings: errors, errors, sqlstate: None, place: Where::Nowhere, copied: false };
     }
 
     /// Whether there are none anywhere.
@@ -143,9 +153,9 @@ impl Conditions {
         }
     }
 
-    /// They were set on the leased connection.
-    pub(super) fn are_set_here(&mut self) {
-        self.place = Where::Here;
+    /// One like them was raised on the leased connection, for the next statement.
+    pub(super) fn are_copied_here(&mut self) {
+        self.copied = true;
     }
 
     pub(super) fn leave(&mut self, left: &Left) {
