@@ -1,5 +1,7 @@
 //! What a trigger does, or a function that a view calls: it stands in no text of a client, and servers report it in one bit.
 
+use std::time::Duration;
+
 use narrows_testkit::{Flavour, Login, RawClient, capability, command};
 
 use crate::support::Stand;
@@ -118,4 +120,93 @@ fn use_schema(client: &mut RawClient, schema: &str) {
 fn is_pinned(stand: &Stand, client: &mut RawClient) -> bool {
     client.command(command::PING, &[]);
     !stand.narrows.admin().query("SHOW PINS").text_rows().is_empty()
+}
+
+/// A statement that fails after a program has left something: its error reports nothing, and what comes first after it are
+/// questions of our own.
+#[test]
+fn what_programs_of_failed_statements_leave_is_nobody_elses() {
+    const STATEMENTS: [&str; 14] = [
+        "CREATE TABLE parent (id INT PRIMARY KEY)",
+        "CREATE TABLE child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES parent (id))",
+        "CREATE TRIGGER tc BEFORE INSERT ON child FOR EACH ROW SET @u = CONCAT('card ', NEW.id)",
+        "CREATE TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, who VARCHAR(20))",
+        "CREATE TABLE t (a VARCHAR(20))",
+        "CREATE TRIGGER tt BEFORE INSERT ON t FOR EACH ROW BEGIN \
+         CREATE TEMPORARY TABLE orders (id INT AUTO_INCREMENT PRIMARY KEY, who VARCHAR(20)); SIGNAL SQLSTATE '45000'; END",
+        "CREATE TABLE m (id INT PRIMARY KEY, a VARCHAR(20))",
+        "INSERT INTO m VALUES (1, 'x'), (2, 'y')",
+        "CREATE TRIGGER tm BEFORE INSERT ON m FOR EACH ROW BEGIN \
+         CREATE TEMPORARY TABLE IF NOT EXISTS orders (id INT AUTO_INCREMENT PRIMARY KEY, who VARCHAR(20)) ENGINE = MEMORY; \
+         INSERT INTO orders (who) VALUES (NEW.a); END",
+        "CREATE TRIGGER tu BEFORE UPDATE ON m FOR EACH ROW SET @u = NEW.a",
+        "CREATE FUNCTION g() RETURNS INT NOT DETERMINISTIC BEGIN \
+         CREATE TEMPORARY TABLE orders (id INT, who VARCHAR(20)); SET @u = 5; SIGNAL SQLSTATE '45000'; RETURN 1; END",
+        "CREATE VIEW v AS SELECT g() AS a",
+        "CREATE TABLE few (a INT)",
+        "INSERT INTO few VALUES (1), (2)",
+    ];
+    const FAILING: [&str; 10] = [
+        "INSERT INTO child VALUES (5, 77)",
+        "INSERT INTO t (a) VALUES ('shadow')",
+        "SELECT 1; INSERT INTO t (a) VALUES ('shadow'); SELECT 2",
+        "INSERT INTO m VALUES (1, '4711')",
+        "UPDATE m SET a = 'z', id = 1 WHERE id = 2",
+        "SELECT * FROM v",
+        "CREATE TABLE made SELECT * FROM v",
+        "INSERT INTO few SELECT a FROM v",
+        "SELECT few.a, (SELECT a FROM v) FROM few",
+        "REPLACE INTO child VALUES (6, 78)",
+    ];
+    for flavour in Flavour::both() {
+        let stand = Stand::new(flavour, &["CREATE DATABASE p"]);
+        let mut root = stand.server.root();
+        root.query("USE p").ok().expect("the schema");
+        for statement in STATEMENTS {
+            let answer = root.query(statement);
+            assert!(answer.error().is_none(), "{flavour:?} {statement}: {answer:?}");
+        }
+        let login = || {
+            let login = Login::new("sbtest", "sbtest").with(capability::MULTI_STATEMENTS).schema("p");
+            let mut client = RawClient::connect(&stand.narrows.endpoint());
+            client.set_patience(Duration::from_secs(60));
+            client.login(&login).expect("a login");
+            client
+        };
+        let (mut stays, mut number) = (login(), 0);
+        for failing in FAILING {
+            // What is sent after it, before another client has its turn.
+            for between in
+                [None, Some("SELECT 1"), Some("SHOW WARNINGS"), Some("SELECT ROW_COUNT(), LAST_INSERT_ID()")]
+            {
+                for leaves in [false, true] {
+                    let mut first = login();
+                    let answer = first.query(failing);
+                    assert!(answer.error().is_some(), "{flavour:?} {failing}: {answer:?}");
+                    if let Some(between) = between {
+                        first.query(between);
+                    }
+                    let first = (!leaves).then_some(first);
+                    let what = format!("{flavour:?} {failing}, {between:?}, leaves: {leaves}");
+                    for other in [&mut stays, &mut login()] {
+                        // Whichever comes first reports what is left.
+                        if number % 2 == 0 {
+                            assert_eq!(other.query("SELECT @u").cell(), None, "{what}");
+                        }
+                        number += 1;
+                        let answer = other.query("INSERT INTO orders (who) VALUES ('other')");
+                        assert!(answer.error().is_none(), "{what}: {answer:?}");
+                        assert_eq!(other.query("SELECT @u").cell(), None, "{what}");
+                    }
+                    drop(first);
+                    assert_eq!(
+                        root.query("SELECT COUNT(*) FROM orders").cell().as_deref(),
+                        Some("2"),
+                        "{what}"
+                    );
+                    root.query("DELETE FROM orders");
+                }
+            }
+        }
+    }
 }

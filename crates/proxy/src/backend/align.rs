@@ -46,7 +46,7 @@ impl Backend {
         let aligned = self.align_once(state, user_variables, last_insert_id, limit).await;
         // After any other error there may be answers that were not read.
         let are_all_read = matches!(aligned, Ok(()) | Err(BackendError::SchemaGone(_)));
-        if !are_all_read || !self.login.left_by_program.get() {
+        if !are_all_read || self.login.late_is_ours || !self.login.left_by_program.get() {
             return aligned;
         }
         // Only now is it known that a failed statement of another client has left something.

@@ -104,7 +104,6 @@ async fn open(
         own_reports: None,
         may_report_late: false,
         has_news: Cell::new(false),
-        asks_for_late: Cell::new(false),
         left_by_program: Cell::new(false),
         late_is_ours: false,
         is_own: want.own.is_some(),

@@ -137,9 +137,7 @@ pub struct Login {
     may_report_late: bool,
     /// An answer to something of our own has shown it.
     has_news: Cell<bool>,
-    /// The answer that is read is the one to the question for what was not reported.
-    asks_for_late: Cell<bool>,
-    /// Its answer reports a user variable, a temporary table or a prepared statement: perhaps a program has left it.
+    /// An answer to something of our own after such a statement reports a user variable, a temporary table or a prepared statement: perhaps a program has left it.
     left_by_program: Cell<bool>,
     /// It was a statement of the client that uses the connection now.
     pub late_is_ours: bool,

@@ -40,7 +40,6 @@ impl Backend {
             own_reports: None,
             may_report_late: false,
             has_news: std::cell::Cell::new(false),
-            asks_for_late: std::cell::Cell::new(false),
             left_by_program: std::cell::Cell::new(false),
             late_is_ours: false,
             is_own: false,

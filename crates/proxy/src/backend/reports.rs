@@ -206,7 +206,7 @@ impl Login {
 
     /// Whether it reports what a statement for a client in `state` needs, and has no news of another client.
     pub(super) fn has_reports(&self, state: &SessionState) -> bool {
-        if self.may_report_late && !self.late_is_ours {
+        if (self.may_report_late || self.left_by_program.get()) && !self.late_is_ours {
             return false;
         }
         // Most statements: it was asked for this client, or for one like it.
@@ -290,7 +290,6 @@ impl Login {
         self.own_reports = None;
         self.may_report_late = false;
         self.has_news.set(false);
-        self.asks_for_late.set(false);
         self.left_by_program.set(false);
     }
 }
@@ -405,12 +404,10 @@ impl Backend {
     /// Reads its answer. What it tells, or an answer before it has told, was changed by another client, whose statement failed
     /// after that.
     pub(super) async fn read_late_reports(&mut self, buffer: &mut Buffer) -> Result<(), BackendError> {
-        self.login.asks_for_late.set(true);
         self.answer(buffer).await?;
         if self.login.family == Family::MariaDb {
             self.answer(buffer).await?;
         }
-        self.login.asks_for_late.set(false);
         if self.login.has_news.get() {
             return Err(BackendError::Unknown);
         }
@@ -432,11 +429,10 @@ impl Login {
                     HELD_FOR_CLIENTS.iter().any(|held| held.as_bytes() == name) || name == b"last_gtid"
                 }
                 Change::Schema(schema) => schema == self.state.schema.as_deref().unwrap_or_default(),
-                // A user variable, a temporary table: a program has left something. Of other statements of our own, it is their own.
+                // A user variable, a temporary table: a program has left something. It comes with the first answer after the error,
+                // whatever was asked first.
                 Change::State => {
-                    if self.asks_for_late.get() {
-                        self.left_by_program.set(true);
-                    }
+                    self.left_by_program.set(true);
                     true
                 }
                 _ => true,
