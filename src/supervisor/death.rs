@@ -94,7 +94,7 @@ impl Supervisor {
         warn!(
             deaths = self.deaths_in_a_row,
             delay_ms = delay.as_millis(),
-            "restart is delayed after repeated crashes"
+            "restart is delayed after repeated crashes, and from disk: what was loaded or edited and not saved is lost"
         );
         self.serve_again_at = Some(Instant::now() + delay);
         Next::Go

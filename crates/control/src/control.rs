@@ -132,10 +132,14 @@ impl Control {
             self.events.tick(&mut self.runtime, &mut self.store);
             self.audit.tick();
             self.runtime.warn_of_expiry();
-            self.runtime.note_ended_holds(&self.store);
+            self.runtime.note_ended_holds(&mut self.store);
             self.runtime.count_if_due();
             self.tell_fleet();
-            let message = match mailbox.recv_timeout(history::TICK) {
+            self.runtime.keep_edits(&mut self.store);
+            let due =
+                self.runtime.keeps_again(&self.store).map(|at| at.saturating_duration_since(Instant::now()));
+            let message = match mailbox.recv_timeout(due.map_or(history::TICK, |due| due.min(history::TICK)))
+            {
                 Ok(message) => message,
                 Err(RecvTimeoutError::Timeout) => continue,
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -182,6 +186,8 @@ impl Control {
             request.caller.keep_warnings(&reply);
         }
         request.caller.is_checked = false;
+        // What is answered is kept, except within many edits in a row.
+        self.runtime.keep_edits(&mut self.store);
         // A session that has ended needs no answer, and a thread that has ended does not reply.
         match reply {
             Reply::OnFigures(question) => drop(self.readers.send(Job { question: *question, request })),

@@ -62,7 +62,8 @@ fn what_runs_goes_on_after_a_crash_and_what_is_saved_is_there() {
     }
     let mut admin = narrows.admin();
     let names = |table: &str| format!("SELECT COUNT(*) FROM {table} WHERE username IN ('saved', 'loaded')");
-    assert_eq!(admin.query(names("mysql_users")).cell().as_deref(), Some("1"));
+    assert_eq!(admin.query(names("mysql_users")).cell().as_deref(), Some("2"));
+    assert_eq!(admin.query(names("disk.mysql_users")).cell().as_deref(), Some("1"));
     // One row for the client side and one for the server side.
     assert_eq!(admin.query(names("runtime_mysql_users")).cell().as_deref(), Some("4"));
 }

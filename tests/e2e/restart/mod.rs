@@ -4,6 +4,7 @@ mod connect_speed;
 mod crash;
 mod faults;
 mod keep;
+mod layers;
 mod signals;
 mod stop;
 mod stopped;

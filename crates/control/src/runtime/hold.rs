@@ -18,7 +18,7 @@ impl Runtime {
     /// Holds a hostgroup. When this returns, nothing new begins there.
     pub fn hold(
         &mut self,
-        store: &Store,
+        store: &mut Store,
         hostgroup: HostgroupId,
         (by, length, began): (String, Duration, Instant),
     ) {
@@ -34,7 +34,7 @@ impl Runtime {
     }
 
     /// Ends a hold; returns whether there was one.
-    pub fn release(&mut self, store: &Store, hostgroup: HostgroupId) -> bool {
+    pub fn release(&mut self, store: &mut Store, hostgroup: HostgroupId) -> bool {
         let is_held = self.holds.of(hostgroup).is_some();
         if self.holds.end(hostgroup).is_none() {
             return false;
@@ -50,7 +50,7 @@ impl Runtime {
     }
 
     /// Notes which holds have ended by themselves.
-    pub fn note_ended_holds(&mut self, store: &Store) {
+    pub fn note_ended_holds(&mut self, store: &mut Store) {
         let ended = self.holds.take_ended();
         if ended.is_empty() {
             return;

@@ -28,6 +28,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 use narrows_proxy::hostgroup::NameFigures;
 use narrows_proxy::server::{DataPlane, Listening, Pulse, RecordLogs};
@@ -85,6 +86,7 @@ pub struct Runtime {
     events: Kept,
     sockets: Arc<dyn Sockets>,
     keep: Option<Keep>,
+    keeps_again: Instant,
     on_pulse: OnPulse,
     set_log_levels: SetLogLevels,
     /// The hostgroups that are held.
@@ -152,7 +154,7 @@ impl Runtime {
         begin_work: BeginSwitchover,
     ) -> Runtime {
         monitor.iter().for_each(|monitor| begun.plane.raise_alarms_at(monitor.alarms()));
-        let runtime = Runtime {
+        let mut runtime = Runtime {
             servers: Servers::new(monitor, &begun.rows, store.variables(), begun.known),
             plane: Plane::Running(begun.plane),
             rows: begun.rows,
@@ -169,6 +171,7 @@ impl Runtime {
             events: Kept::default(),
             sockets: begun.sockets,
             keep: begun.keep,
+            keeps_again: Instant::now(),
             on_pulse: begun.on_pulse,
             set_log_levels: begun.set_log_levels,
             switchover: begun.holds.take_cut_off().map(|it| Switchover::cut_off(&it)),
@@ -316,11 +319,24 @@ impl Runtime {
         }
     }
 
-    /// Saves what runs for the next process.
-    fn keep_what_runs(&self, store: &Store) {
-        if let Some(keep) = &self.keep {
-            keep(&store.freeze(&self.servers.known, &self.holds));
+    /// Saves what runs and what is in memory for the next process.
+    fn keep_what_runs(&mut self, store: &mut Store) {
+        let Some(keep) = &self.keep else { return };
+        let began = Instant::now();
+        keep(&store.freeze(&self.servers.known, &self.holds));
+        self.keeps_again = began + began.elapsed() * KEEPING;
+    }
+
+    /// The same after edits of memory: at once, or soon, if many follow each other.
+    pub fn keep_edits(&mut self, store: &mut Store) {
+        if store.is_unkept() && Instant::now() >= self.keeps_again {
+            self.keep_what_runs(store);
         }
+    }
+
+    /// When edits that were not kept are to be.
+    pub fn keeps_again(&self, store: &Store) -> Option<Instant> {
+        (self.keep.is_some() && store.is_unkept()).then_some(self.keeps_again)
     }
 
     /// Releases everything but the data plane.
@@ -328,3 +344,6 @@ impl Runtime {
         self.plane
     }
 }
+
+/// Edits are kept this many times less often than keeping them takes: many statements in a row, of a script, are kept together.
+const KEEPING: u32 = 5;

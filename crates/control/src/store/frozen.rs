@@ -1,4 +1,5 @@
-//! The running configuration, as bytes for the next process, which serves from it before it opens any database.
+//! The running configuration and what is in memory, as bytes for the next process, which serves from them before it opens any
+//! database.
 //!
 //! Rows are stored as cells of tables and values of variables, so that another version can read what it knows. The
 //! bytes contain passwords and must be kept secret.
@@ -17,8 +18,9 @@ use super::running::{Load, Running, server_cells};
 use crate::holds::Holds;
 use crate::monitor::placement::Known;
 use crate::schema::cells::{from_json, to_json};
-use crate::schema::{MODULES, Module};
+use crate::schema::{Database, MODULES, Module};
 use crate::variables::{self, Values, Variable};
+use crate::versions::ConfigDocument;
 
 /// The running configuration, read back.
 #[derive(Debug)]
@@ -28,6 +30,8 @@ pub struct Frozen {
     pub(super) version: i64,
     /// What the configuration file owns; `None`: the process before did not say it.
     pub(super) ownership: Option<Ownership>,
+    /// What was in memory; `None`: the process before did not say it.
+    pub(super) memory: Option<ConfigDocument>,
     known: Known,
     holds: Holds,
 }
@@ -56,8 +60,12 @@ pub enum FrozenError {
 const FORM: u64 = 1;
 
 impl Store {
-    /// The running configuration, with what is known about servers, and the hostgroups that are held.
-    pub fn freeze(&self, known: &Known, holds: &Holds) -> Vec<u8> {
+    /// The running configuration and memory, with what is known about servers, and the hostgroups that are held.
+    pub fn freeze(&mut self, known: &Known, holds: &Holds) -> Vec<u8> {
+        if self.kept_memory.is_none() {
+            // If it cannot be read now, the next process is not told it.
+            self.kept_memory = self.document(Database::Main).ok();
+        }
         let value = |(variable, value): (&Variable, &variables::Value)| {
             let value = match value {
                 variables::Value::Integer(integer) => json!(integer),
@@ -90,6 +98,7 @@ impl Store {
             "loads": self.running.loads.iter().map(load).collect::<serde_json::Map<_, _>>(),
             "version": self.current.version,
             "managed": self.ownership().to_json(),
+            "memory": self.kept_memory,
             "servers": known.to_json(),
             "holds": holds.to_json(),
         });
@@ -125,6 +134,9 @@ impl Frozen {
             running,
             version: frozen["version"].as_i64().unwrap_or(0),
             ownership: Ownership::from_json(&frozen["managed"]),
+            memory: ConfigDocument::from_json(frozen["memory"].to_string().as_bytes())
+                .ok()
+                .map(|(document, _)| document),
             known: Known::from_json(&frozen["servers"]),
             holds: Holds::from_json(&frozen["holds"]),
         })

@@ -33,7 +33,7 @@ fn fixture() -> Fixture {
 
 #[test]
 fn what_ran_runs_again() {
-    let fixture = fixture();
+    let mut fixture = fixture();
     let frozen = Frozen::read(&fixture.store.freeze(&Known::default(), &Holds::default())).unwrap();
     assert_eq!(*frozen.rows(), fixture.store.rows());
     assert_eq!(frozen.variables(), fixture.store.variables());
@@ -43,7 +43,7 @@ fn what_ran_runs_again() {
 }
 
 #[test]
-fn a_store_beside_what_runs_shows_it_and_has_memory_from_disk() {
+fn a_store_beside_what_runs_has_the_layers_of_the_one_before() {
     let folder = tempfile::tempdir().unwrap();
     let opening = Opening { datadir: folder.path(), file: None, start: Start::Usual, uuid: None };
     let frozen = {
@@ -55,6 +55,11 @@ fn a_store_beside_what_runs_shows_it_and_has_memory_from_disk() {
         store.sql(insert).unwrap();
         let candidate = store.candidate(&[Module::MysqlServers]).unwrap();
         store.accept(candidate).unwrap();
+        let insert = "INSERT INTO mysql_servers (hostgroup_id, hostname) VALUES (1, 'edited')";
+        store.sql(insert).unwrap();
+        store.sql("DELETE FROM mysql_servers WHERE hostname = 'saved'").unwrap();
+        store.sql("INSERT INTO mysql_users (username, active) VALUES ('unused', 0)").unwrap();
+        store.sql("UPDATE global_variables SET variable_value = '77' WHERE variable_name = 'mysql-max_connections'").unwrap();
         Frozen::read(&store.freeze(&Known::default(), &Holds::default())).unwrap()
     };
     let mut store = Store::open_beside(opening, &frozen).unwrap();
@@ -63,8 +68,29 @@ fn a_store_beside_what_runs_shows_it_and_has_memory_from_disk() {
         store.refresh_runtime(&query).unwrap();
         super::tests::rows(store.sql(&query).unwrap()).concat()
     };
-    assert_eq!(names(&mut store, "mysql_servers"), ["saved"]);
+    assert_eq!(names(&mut store, "mysql_servers"), ["edited", "loaded"]);
+    assert_eq!(names(&mut store, "disk.mysql_servers"), ["saved"]);
     assert_eq!(names(&mut store, "runtime_mysql_servers"), ["loaded", "saved"]);
+    let in_memory = "SELECT username, active FROM mysql_users
+                     UNION ALL SELECT variable_name, variable_value FROM global_variables WHERE variable_name = 'mysql-max_connections'";
+    let rows = super::tests::rows(store.sql(in_memory).unwrap()).concat();
+    assert_eq!(rows, ["unused", "0", "mysql-max_connections", "77"]);
+    assert!(store.remarks.is_empty(), "{:?}", store.remarks);
+}
+
+#[test]
+fn a_store_beside_a_process_that_kept_no_memory_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let opening = Opening { datadir: folder.path(), file: None, start: Start::Usual, uuid: None };
+    let frozen = {
+        let mut store = Store::open(opening).unwrap();
+        let written = store.freeze(&Known::default(), &Holds::default());
+        let mut written: serde_json::Value = serde_json::from_slice(&written).unwrap();
+        written.as_object_mut().unwrap().remove("memory");
+        Frozen::read(written.to_string().as_bytes()).unwrap()
+    };
+    let store = Store::open_beside(opening, &frozen).unwrap();
+    assert!(store.remarks.iter().any(|remark| remark.contains("edits are lost")), "{:?}", store.remarks);
 }
 
 #[test]

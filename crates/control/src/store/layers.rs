@@ -80,7 +80,7 @@ impl Store {
     /// # Errors
     /// Layers between which nothing can be moved; a file that cannot be read or written.
     pub fn copy(&mut self, module: Module, from: Layer, to: Layer) -> Result<Answer, Refusal> {
-        self.drift = None;
+        self.has_changed();
         if self.ownership().owns(module) {
             self.refuse_copy(module, from, to)?;
         }

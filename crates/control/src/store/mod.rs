@@ -48,6 +48,7 @@ use rusqlite::types::Value;
 
 use crate::urgency::Urgency;
 use crate::variables::Variable;
+use crate::versions::ConfigDocument;
 
 pub use answer::{Answer, Refusal, ResultSet, Warning};
 pub use checksum::Checksum;
@@ -96,6 +97,8 @@ pub struct Store {
     current: versions::Current,
     /// What differs between the layers; `None`: something may have changed since it was found out.
     drift: Option<Arc<versions::Drift>>,
+    /// What [`Store::freeze`] has kept of memory; `None`: something may have changed since.
+    kept_memory: Option<ConfigDocument>,
     remarks: Vec<String>,
     /// The remarks already reported, without positions in a file; only used while the store is opened.
     remarked: HashSet<String>,
@@ -110,9 +113,20 @@ impl Store {
         let before = self.all.connection.total_changes();
         let answer = self.all.run(text, self.access);
         if self.all.connection.total_changes() != before {
-            self.drift = None;
+            self.has_changed();
         }
         answer
+    }
+
+    /// Something in memory, on disk or of what runs may have changed.
+    fn has_changed(&mut self) {
+        self.drift = None;
+        self.kept_memory = None;
+    }
+
+    /// Whether something in memory may have changed since [`Store::freeze`].
+    pub fn is_unkept(&self) -> bool {
+        self.kept_memory.is_none()
     }
 
     /// Whether the rows that statements change are kept, for [`Store::take_changed_rows`].

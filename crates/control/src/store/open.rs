@@ -30,6 +30,7 @@ use crate::config_file::together::Together;
 use crate::schema::{self, Database, bring_up_to_date};
 use crate::schema::{Layer, MODULES};
 use crate::urgency::Urgency;
+use crate::versions::ConfigDocument;
 
 /// Options for opening a store.
 #[derive(Debug, Clone, Copy)]
@@ -204,7 +205,7 @@ impl Store {
     }
 
     /// Opens the databases in `opening.datadir` while a configuration already runs: that one stays unchanged, and
-    /// memory is filled from disk. A full disk does not prevent administration, because administrators may be the ones
+    /// so does memory. A full disk does not prevent administration, because administrators may be the ones
     /// who free space.
     ///
     /// # Errors
@@ -227,8 +228,30 @@ impl Store {
                 .remarks
                 .push(format!("the versions of the configuration cannot be read or recorded: {refusal}"));
         }
+        store.bring_back(frozen.memory.as_ref());
         store.keep_owned(frozen.ownership.clone())?;
         Ok(store)
+    }
+
+    /// Makes memory what it was in the process before. Memory from disk would take away what was loaded and not saved with
+    /// the next LOAD.
+    fn bring_back(&mut self, memory: Option<&ConfigDocument>) {
+        let brought = match memory {
+            Some(memory) => self.write_memory(memory),
+            None => Err(Refusal::admin("the process before has not kept it")),
+        };
+        if let Err(refusal) = brought {
+            self.remarks.push(format!(
+                "memory is what is on disk, and edits are lost: {refusal}; SHOW NARROWS DRIFT has what runs and is not in memory, \
+                 and SAVE .. TO MEMORY brings it there, before a LOAD would take it away"
+            ));
+        }
+    }
+
+    fn write_memory(&mut self, memory: &ConfigDocument) -> Result<(), Refusal> {
+        let transaction = self.all.open()?.transaction()?;
+        super::versions::write(&transaction, memory)?;
+        Ok(transaction.commit()?)
     }
 
     pub(super) fn remark_on_passwords(&mut self) {
@@ -313,6 +336,7 @@ impl Store {
             running: Running::default(),
             current: Current::default(),
             drift: None,
+            kept_memory: None,
             phase: variables::Phase::Starting,
             file: None,
             uuid: String::new(),

@@ -132,7 +132,7 @@ impl Store {
     /// # Errors
     /// SQLite's error; then nothing has changed.
     pub fn adopt(&mut self, candidate: Candidate, origin: &VersionOrigin) -> Result<Answer, Refusal> {
-        self.drift = None;
+        self.has_changed();
         let (modules, loaded) = (candidate.modules().to_vec(), candidate.loaded.clone());
         if modules.iter().any(|module| self.ownership().owns(*module)) {
             let wanted = self.with_loaded(&modules, &loaded)?;
@@ -196,7 +196,7 @@ impl Store {
         if !self.ownership().modules().is_empty() {
             self.refuse_not_owner(&document.over(&self.current.document))?;
         }
-        self.drift = None;
+        self.has_changed();
         let (running, current) = (self.running.clone(), self.current.clone());
         self.all.open()?.execute_batch("BEGIN IMMEDIATE")?;
         let changed = self.change_within(document, origin, prepare);
