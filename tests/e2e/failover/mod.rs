@@ -1,6 +1,7 @@
 //! The time without a writer: who waits, in which order and within which bounds, holds of hostgroups, planned switchovers, and
 //! transactions that are run again.
 
+mod away;
 mod crash;
 mod cut_off;
 mod holds;

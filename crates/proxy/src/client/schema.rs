@@ -10,7 +10,7 @@ use narrows_wire::Errno;
 use crate::backend::{BackendError, ServerError, Want};
 use crate::pool::{Ask, Exit, LeaseError};
 use crate::rt::{Instant, timeout};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{HostgroupId, Snapshot};
 use crate::state::SharedState;
 use crate::worker::Worker;
 
@@ -44,10 +44,19 @@ async fn enter(
     state: &SharedState,
 ) -> Result<(), Option<ServerError>> {
     let limit = snapshot.variables.connect_timeout_server;
+    let own = want.account.row.default_hostgroup;
+    let has_server = |id: &HostgroupId| {
+        let hostgroup = snapshot.hostgroups.get(id);
+        hostgroup.is_some_and(|it| it.servers.iter().any(|server| it.may_use(server)))
+    };
+    // While there is no server for writes, one of its readers knows as well.
+    let hostgroup =
+        snapshot.readers.get(&own).copied().filter(|readers| !has_server(&own) && has_server(readers));
+    let hostgroup = hostgroup.unwrap_or(own);
     // A connection of the pool may turn out to be of no use, and is closed then; a new one is not.
     for new in [false, true] {
         let ask = Ask { new, ..Ask::plain(want, state, Instant::now()) };
-        let leased = worker.pool.lease(snapshot, want.account.row.default_hostgroup, ask).await;
+        let leased = worker.pool.lease(snapshot, hostgroup, ask).await;
         let mut backend = leased.map_err(|error| match error {
             LeaseError::Refused(error) | LeaseError::NoInit(error) => Some(error),
             LeaseError::Unavailable(_) | LeaseError::Full(_) => None,

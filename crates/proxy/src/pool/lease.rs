@@ -84,6 +84,13 @@ pub struct Lease {
 #[must_use = "it may hold a connection, or a slot for one"]
 pub struct Later(Option<Attempt>);
 
+impl Later {
+    /// Whether no server of the hostgroup can be used at the moment.
+    pub fn has_no_server(&self) -> bool {
+        matches!(self.0, None | Some(Attempt::NoServer))
+    }
+}
+
 impl Pool {
     /// A connection of `hostgroup` that fits what is asked, its state as near as can be had.
     ///

@@ -1,8 +1,9 @@
 //! The connection for a command: the pinned one, or one from the pool, aligned with the client's state.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use narrows_sql::set::{Assignment, Scope};
+use narrows_sql::set::{Assignment, Scope, Value};
 use narrows_sql::{Flags, Kind, Statement};
 use narrows_wire::charset::Family;
 use narrows_wire::{Command, Errno, Status};
@@ -21,7 +22,7 @@ use crate::hostgroup::{LagFilter, Outdated, Server, ServerFigures};
 use crate::pin_reason::PinReason;
 use crate::pool::{Ask, Later, Lease, LeaseError};
 use crate::rows::HostgroupId;
-use crate::rt::{Instant, select};
+use crate::rt::{Instant, select, sleep};
 use crate::snapshot::Snapshot;
 use crate::state::{CHARSETS, SessionState, SharedState};
 
@@ -52,7 +53,7 @@ impl Session {
         &mut self,
         snapshot: &Arc<Snapshot>,
         request: &mut Request,
-        job: &Job,
+        job: &mut Job,
         instead_of: Option<&ServerFigures>,
     ) -> Result<Result<Leased, NoLease>, End> {
         if let Some(pinned) = &self.binding.pinned
@@ -110,7 +111,12 @@ impl Session {
                     Err(later) => {
                         waits_since.get_or_insert_with(Instant::now);
                         let waiting = self.wait_for_lease(snapshot, request, job, (ask, later));
-                        match Box::pin(waiting).await? {
+                        let Some(found) = Box::pin(waiting).await? else {
+                            let readers = snapshot.readers.get(&job.hostgroup);
+                            self.redirect(job, *readers.expect("checked when it was waited for"));
+                            continue;
+                        };
+                        match found {
                             Ok(backend) => (backend, true),
                             Err(no_lease) => return Ok(Err(no_lease)),
                         }
@@ -171,26 +177,38 @@ impl Session {
         self.forget_values(backend).await.map_err(|error| NoLease::lost(backend, error))
     }
 
-    /// Waits for a connection that cannot be had at once.
+    /// Waits for a connection that cannot be had at once. `None`: no server for writes can be had, and one of its readers can run
+    /// the statement as well.
     async fn wait_for_lease(
         &self,
         snapshot: &Snapshot,
         request: &mut Request,
         job: &Job,
         (ask, later): (Ask<'_>, Later),
-    ) -> Result<Result<Lease, NoLease>, End> {
+    ) -> Result<Option<Result<Lease, NoLease>>, End> {
+        let may_move = may_run_on_readers(snapshot, job, request);
+        if may_move && later.has_no_server() {
+            return Ok(None);
+        }
         let doing = self.handle.doing();
         self.handle.does(Doing::Connect);
         let began = Instant::now();
+        let moves = async {
+            match may_move {
+                true => sleep(WRITER_PATIENCE).await,
+                false => std::future::pending().await,
+            }
+        };
         let found = select! {
             biased;
-            found = self.worker.pool.lease_later(snapshot, job.hostgroup, ask, later) => found,
-            reason = self.client.interrupted() => return self.no_lease(reason).map(Err),
+            found = self.worker.pool.lease_later(snapshot, job.hostgroup, ask, later) => Some(found),
+            () = moves => None,
+            reason = self.client.interrupted() => return self.no_lease(reason).map(|reason| Some(Err(reason))),
             () = request.client_gone(&self.client.stream) => return Err(End::Gone),
         };
         self.worker.figures.hostgroups.add_wait(job.hostgroup, began.elapsed());
         self.handle.does(doing);
-        Ok(found.map_err(NoLease::of))
+        Ok(found.map(|found| found.map_err(NoLease::of)))
     }
 
     /// Waits while the hostgroup of the connection that the client keeps is held.
@@ -485,3 +503,43 @@ fn may_use_variables(job: &Job, family: Family) -> bool {
     matches!(job.command, Command::Query | Command::StmtExecute | Command::StmtBulkExecute)
         && job.statement.on(dialect(family)).may_run_programs()
 }
+
+/// Whether a statement that waits for a server for writes means the same on one of its readers: it changes its session alone, as
+/// drivers do when they connect, and the state of a session is not bound to a server.
+#[cold]
+fn may_run_on_readers(snapshot: &Snapshot, job: &Job, request: &Request) -> bool {
+    let readers = snapshot.readers.get(&job.hostgroup).and_then(|readers| snapshot.hostgroups.get(readers));
+    let has_readers =
+        || readers.is_some_and(|readers| readers.servers.iter().any(|server| readers.may_use(server)));
+    let is_for_session = || match job.command {
+        Command::InitDb => true,
+        Command::Query => match job.statement.kind {
+            Kind::Use => true,
+            Kind::Set => changes_only_the_session(&job.statement, job.text(request)),
+            _ => false,
+        },
+        _ => false,
+    };
+    let is_alone = !job.statement.flags.intersects(Flags::MULTI);
+    request.whole && is_alone && is_for_session() && has_readers()
+}
+
+/// Whether a `SET` assigns nothing but variables of its session, and calls no stored function.
+fn changes_only_the_session(statement: &Statement, text: &[u8]) -> bool {
+    let is_own = |assignment: &Assignment| match assignment {
+        Assignment::System { scope: Scope::Session, .. }
+        | Assignment::Names { .. }
+        | Assignment::CharacterSet(_) => true,
+        Assignment::User { value, .. } => !matches!(value, Value::Expression(_)),
+        _ => false,
+    };
+    let reads: [&[u8]; 3] = [b"select", b"table", b"values"];
+    let reads_tables =
+        || narrows_sql::bare_words(text).any(|word| reads.iter().any(|read| read.eq_ignore_ascii_case(word)));
+    statement.is_certain(text)
+        && !reads_tables()
+        && narrows_sql::set::parse(text).is_ok_and(|assignments| assignments.iter().all(is_own))
+}
+
+/// How long a statement that changes its session alone waits for a server for writes before a reader runs it.
+const WRITER_PATIENCE: Duration = Duration::from_millis(200);

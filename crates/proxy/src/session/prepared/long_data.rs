@@ -46,7 +46,7 @@ impl Session {
         // A statement that Narrows answers itself is not executed on a server.
         let Route::Run(hostgroup, ..) = route else { return self.skip(request).await };
         let command = Command::StmtSendLongData;
-        let job = self.held_job(request, command, hostgroup, Expect::Result, Rc::clone(&statement));
+        let mut job = self.held_job(request, command, hostgroup, Expect::Result, Rc::clone(&statement));
         if let Some(failed) = Box::pin(self.take_in(request)).await? {
             statement.failed.replace(Some(failed));
             return self.skip(request).await;
@@ -54,7 +54,7 @@ impl Session {
         self.choose_kept(&job, &statement.prepared.text);
         for _ in 0..2 {
             let was_pinned = self.binding.pinned.is_some();
-            let leased = match self.lease(&snapshot, request, &job, None).await? {
+            let leased = match self.lease(&snapshot, request, &mut job, None).await? {
                 Ok(leased) => leased,
                 Err(no_lease) if was_pinned => return Err(End::ErrorSent(no_lease.into_reply().1)),
                 Err(error) => {

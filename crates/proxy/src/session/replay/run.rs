@@ -169,7 +169,7 @@ impl Session {
     ) -> Result<Lease, Failed> {
         let hostgroup = lost.record.hostgroup;
         let statement = Statement { kind: Kind::Begin, flags: Flags::NONE };
-        let job = Job { hostgroup, ..Job::new(Command::Query, statement, true) };
+        let mut job = Job { hostgroup, ..Job::new(Command::Query, statement, true) };
         let mut last = "no connection is tried any more".to_owned();
         loop {
             let snapshot = self.worker.snapshot();
@@ -180,7 +180,8 @@ impl Session {
             }
             let first = lost.record.statements().first().map_or(&lost.state, |first| &first.before);
             self.data.state = Arc::clone(first);
-            let leased = self.lease(&snapshot, request, &job, tries.left()).await.map_err(Failed::Session)?;
+            let leased =
+                self.lease(&snapshot, request, &mut job, tries.left()).await.map_err(Failed::Session)?;
             let (server, failed) = match leased {
                 Ok(leased) => {
                     let server = Arc::clone(&leased.backend.login.server);
