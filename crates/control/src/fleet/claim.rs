@@ -18,6 +18,10 @@ pub enum ReportClaim {
 /// Decides about what was `found` there. `has_written` says whether this process has ever written a report.
 pub fn claim(own: &ReportOrigin, has_written: bool, found: Option<&KeyValue>) -> ReportClaim {
     let Some(pair) = found else { return ReportClaim::Write(0) };
+    if pair.lease == 0 {
+        // No member has written it: it would never go.
+        return ReportClaim::Write(pair.revision);
+    }
     let Some(report) = NodeReport::decode(&pair.value) else { return ReportClaim::Write(pair.revision) };
     let is_of_this_process = report.origin == *own;
     let is_of_one_before = report.origin.uuid == own.uuid && !has_written;
@@ -41,6 +45,7 @@ mod tests {
             key: String::new(),
             value: NodeReport { origin, ..NodeReport::default() }.encode().into_bytes(),
             revision: 7,
+            lease: 1,
         };
         for (what, origin, has_written, is_ours) in [
             ("its own", origin("u", "2"), true, true),
@@ -55,7 +60,9 @@ mod tests {
             assert_eq!(claimed == ReportClaim::Write(7), is_ours, "{what}: {claimed:?}");
         }
         assert_eq!(claim(&own, true, None), ReportClaim::Write(0));
-        let nonsense = KeyValue { key: String::new(), value: b"x".to_vec(), revision: 9 };
+        let nonsense = KeyValue { key: String::new(), value: b"x".to_vec(), revision: 9, lease: 1 };
         assert_eq!(claim(&own, false, Some(&nonsense)), ReportClaim::Write(9));
+        let stray = KeyValue { lease: 0, ..found(origin("v", "1")) };
+        assert_eq!(claim(&own, false, Some(&stray)), ReportClaim::Write(7));
     }
 }
