@@ -19,6 +19,8 @@ use crate::versions::FleetPlace;
 /// What this process knows of the report under its name.
 pub(super) struct OwnReport {
     origin: ReportOrigin,
+    /// When this process has begun, in seconds since 1970.
+    began: i64,
     /// Where the others reach this one, if its settings say so.
     address: Option<String>,
     /// The name of this machine.
@@ -49,6 +51,7 @@ impl OwnReport {
     pub fn new(uuid: String, address: Option<String>) -> OwnReport {
         OwnReport {
             origin: ReportOrigin { uuid, process: format!("{:016x}", rand::random::<u64>()) },
+            began: now_s(),
             address,
             host: host_name(),
             toward_etcd: None,
@@ -116,7 +119,7 @@ impl Runner {
                 return Ok(());
             }
             let has_written = self.own.written.is_some();
-            match claim(&self.own.origin, has_written, outcome.first()) {
+            match claim(&self.own.origin, self.own.began, has_written, outcome.first()) {
                 ReportClaim::Write(revision) => self.own.revision = revision,
                 ReportClaim::KeepAway(other) => {
                     self.has_rival(*other);
