@@ -1,7 +1,8 @@
 //! Keys that no member has written, an etcd that is full, and clocks that differ.
 
 use std::fs;
-use std::process::Command;
+use std::io::Write;
+use std::process::{Command, Stdio};
 
 use narrows_testkit::{EtcdCluster, Narrows, wait_until};
 
@@ -66,6 +67,52 @@ fn a_report_that_no_member_has_written_is_replaced_or_named() {
     fleet.etcd.delete_all("/narrows/nodes/n1");
     wait_until("a change can be made", || change(&mut admin, "fourth").is_ok());
     fleet.wait_until_all_run("fourth");
+}
+
+#[test]
+fn a_small_version_that_unpacks_to_a_large_one_takes_no_memory() {
+    let Some(mut fleet) = Fleet::start(2) else { return };
+    let first = fleet.head_id();
+    // 32 MB, and 5 million values in 10 MB: both take some KB in etcd.
+    for (version, text) in
+        [(2, format!("[{}0]", " ".repeat(32 << 20))), (3, format!("[{}0]", "0,".repeat(5_000_000)))]
+    {
+        let Some((value, hash)) = filtered("zstd", &text).zip(filtered("sha256sum", &text)) else {
+            eprintln!("zstd and sha256sum are not installed");
+            return;
+        };
+        assert!(value.len() < 10_000, "{}", value.len());
+        let id = String::from_utf8_lossy(&hash[..32]).into_owned();
+        let before = fleet.members[1].process().peak_resident_bytes();
+        fleet.etcd.put(&format!("/narrows/versions/{version:019}"), &value);
+        fleet.put_head(version, &id, version);
+        wait_until("it is refused", || {
+            let [_, state, _, why] = &fleet.shown(0)["n1"];
+            state == "refused" && (why.contains("too large") || why.contains("longer than"))
+        });
+        let more = fleet.members[1].process().peak_resident_bytes().saturating_sub(before);
+        println!("version {version}: {} bytes took {more} bytes of memory", value.len());
+        assert!(more < 80 << 20, "{more}");
+        fleet.put_head(1, &first, version);
+    }
+    fleet.wait_until_all_run("first");
+    change_surely(&mut fleet.admin(0), "second");
+    fleet.wait_until_all_run("second");
+}
+
+/// What a program makes of a text; `None`: it is not installed.
+fn filtered(program: &str, text: &str) -> Option<Vec<u8>> {
+    let mut child = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .ok()?;
+    let (mut input, text) = (child.stdin.take()?, text.to_owned());
+    let writing = std::thread::spawn(move || input.write_all(text.as_bytes()));
+    let output = child.wait_with_output().ok()?;
+    writing.join().ok()?.ok()?;
+    output.status.success().then_some(output.stdout)
 }
 
 #[test]
