@@ -278,8 +278,8 @@ fn state_of(report: &NodeReport, head: Option<FleetMark>) -> &'static str {
         (Some(mark), _) if mark.is_on_trial => "on trial",
         (Some(mark), _) if is_head(mark.id) && report.drift > 0 => "drifted",
         (Some(mark), _) if is_head(mark.id) => "in force",
-        // It has not found that out itself yet.
-        (Some(mark), _) if head.is_none_or(|head| head.version <= mark.version) => "mismatch",
+        // It has not found that out itself yet. A greater number may be one that was not seen here yet.
+        (Some(mark), _) if head.is_some_and(|head| head.version == mark.version) => "mismatch",
         _ if head.is_none() => "no version",
         _ => "outdated",
     }
