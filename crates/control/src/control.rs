@@ -105,7 +105,7 @@ fn begin_fleet(
 ) -> io::Result<FleetMember> {
     let node = settings.node.clone().unwrap_or_else(|| usual_node(addresses));
     let applied = FleetMember::applied(store);
-    let running = applied.as_ref().map(|(mark, _)| *mark);
+    let running = applied.as_ref().map(|(place, _)| place.clone());
     let thread = Fleet::start(settings, (node, store.uuid().to_owned(), running), control)?;
     if let Err(refusal) = store.add_fleet_tables() {
         tracing::warn!("the tables with the statistics of all members cannot be created: {refusal}");

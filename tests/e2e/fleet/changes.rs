@@ -19,7 +19,11 @@ fn a_plan_or_a_rollback_on_any_member_is_the_next_version_on_all() {
     assert_eq!(before, after, "where each listens is its own");
     let history = texts(fleet.admin(2).query("SHOW NARROWS CHANGES").text_rows());
     assert_eq!((history[0][4].as_str(), history[0][6].as_str()), ("fleet", "second"));
-    assert!(history[0][5].starts_with("version 2 of the fleet, made on n1: "), "{history:?}");
+    let command = &history[0][5];
+    assert!(
+        command.starts_with("version 2 of the fleet (") && command.contains("), made on n1: "),
+        "{history:?}"
+    );
     // Memory and disk have it too.
     for layer in ["main.", "disk."] {
         let comment = fleet.admin(2).query(format!("SELECT comment FROM {layer}mysql_servers")).cell();

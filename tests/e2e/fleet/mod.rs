@@ -1,14 +1,18 @@
 //! A fleet: five Narrows with one configuration in an etcd of three nodes.
 //!
-//! `NARROWS_FLEET_EVENTS` sets the number of random events (500 take half an hour), and `NARROWS_SEED` makes others.
+//! `NARROWS_FLEET_EVENTS` sets the number of random events (500 take half an hour), `NARROWS_FLEET_HISTORIES` that of histories in which
+//! etcd loses data, and `NARROWS_SEED` makes others.
 
 mod changes;
+mod faults;
+mod histories;
 mod managed;
 mod names;
 mod outage;
 mod random;
 mod refusals;
 mod secured;
+mod split;
 mod statistics;
 mod traffic;
 mod trials;
@@ -37,7 +41,11 @@ impl Fleet {
             eprintln!("etcd is not installed: scripts/setup.sh etcd");
             return None;
         }
-        let etcd = EtcdCluster::start();
+        Some(Fleet::start_on(EtcdCluster::start(), members))
+    }
+
+    /// The same on an etcd that was started.
+    fn start_on(etcd: EtcdCluster, members: usize) -> Fleet {
         let server = FakeMysql::start(Conversation::new().on("SELECT 1", &[Move::rows("1", &["1"])]));
         let config = NarrowsConfig::in_front_of(server.port());
         let mut fleet = Fleet { members: Vec::new(), etcd, config, _server: server };
@@ -45,7 +53,31 @@ impl Fleet {
         fleet.wait_until_etcd_is_known();
         change_surely(&mut fleet.members[0].admin(), "first");
         fleet.wait_until_all_run("first");
-        Some(fleet)
+        fleet
+    }
+
+    /// The id of the version that etcd has as the newest.
+    fn head_id(&self) -> String {
+        let head: serde_json::Value =
+            serde_json::from_str(&self.etcd.get("/narrows/head").expect("a head")).expect("JSON");
+        head["id"].as_str().expect("an id").to_owned()
+    }
+
+    /// Makes that version the newest that etcd has.
+    fn put_head(&self, version: i64, id: &str, last: i64) {
+        let head = format!(r#"{{"version": {version}, "id": "{id}", "last": {last}}}"#);
+        self.etcd.put("/narrows/head", head.as_bytes());
+    }
+
+    /// Waits until these members say that they do not run what etcd has, or that they do, and have logged it.
+    fn wait_until_mismatch(&self, members: &[usize], is_there: bool) {
+        let figure = if is_there { "1" } else { "0" };
+        for member in members {
+            let mut admin = self.admin(*member);
+            wait_until(&format!("the mismatch of n{member} is {figure}"), || {
+                metric(&mut admin, "narrows_fleet_mismatch").as_deref() == Some(figure)
+            });
+        }
     }
 
     /// Starts one more member; `more` is written at the top of its file.

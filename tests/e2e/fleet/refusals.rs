@@ -2,7 +2,7 @@
 
 use narrows_testkit::wait_until;
 
-use super::{Fleet, apply, change, edit, plan, tags, texts};
+use super::{Fleet, apply, change, edit, metric, plan, tags, texts};
 
 #[test]
 fn what_a_member_cannot_apply_it_refuses_and_what_ran_still_runs() {
@@ -17,7 +17,8 @@ fn what_a_member_cannot_apply_it_refuses_and_what_ran_still_runs() {
     fleet.wait_until_all_run("first");
     // What is no version is refused by all of them, and the next one is applied.
     fleet.etcd.put("/narrows/versions/0000000000000000002", b"nonsense");
-    fleet.etcd.put("/narrows/head", br#"{"version": 2}"#);
+    let first = fleet.head_id();
+    fleet.put_head(2, &"0".repeat(32), 2);
     wait_until("all have refused it", || {
         fleet
             .shown(0)
@@ -29,14 +30,21 @@ fn what_a_member_cannot_apply_it_refuses_and_what_ran_still_runs() {
     fleet.wait_until_all_run("first");
     let refused = change(&mut admin, "other").unwrap_err();
     assert!(refused.contains("version 2 of the fleet was refused here"), "{refused}");
-    fleet.etcd.put("/narrows/head", br#"{"version": 1, "last": 2}"#);
+    fleet.put_head(1, &first, 2);
+    wait_until("the refusal has ended", || {
+        fleet.shown(0).values().all(|[_, state, _, why]| state == "in force" && why.is_empty())
+    });
+    assert_eq!(metric(&mut admin, "narrows_fleet_refused_version").as_deref(), Some("0"));
     wait_until("a change can be made again", || change(&mut fleet.admin(1), "third").is_ok());
     fleet.wait_until_all_run("third");
     assert!(fleet.shown(2).values().all(|[_, _, _, why]| why.is_empty()));
     // What is put back to an old version is not followed.
-    fleet.etcd.put("/narrows/head", br#"{"version": 1}"#);
-    wait_until("all have refused it", || {
-        fleet.shown(0).values().filter(|[_, _, _, why]| why.contains("it was put back")).count() == 3
+    fleet.put_head(1, &first, 1);
+    wait_until("all say so", || {
+        let shown = fleet.shown(0);
+        let says =
+            |[_, state, _, why]: &&[String; 4]| state == "mismatch" && why.contains("etcd was put back");
+        shown.values().filter(says).count() == 3
     });
     fleet.wait_until_all_run("third");
 }

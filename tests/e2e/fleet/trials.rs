@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 
 use narrows_testkit::{RawClient, free_port, wait_until};
 
-use super::{Fleet, apply, change, change_surely, edit, etcd_trouble, plan, tags, texts};
+use super::{Fleet, apply, change, change_surely, edit, plan, tags, texts};
 
 /// Edits memory, and returns the command that has n1 try it.
 fn trial(admin: &mut RawClient, tag: &str, edits: &[&str], time: &str) -> String {
@@ -123,19 +123,44 @@ fn a_trial_during_which_etcd_is_away_is_answered_and_taken_back() {
 #[test]
 fn a_member_that_has_a_version_in_force_keeps_it_when_etcd_goes_back_to_its_trial() {
     let Some(fleet) = Fleet::start(2) else { return };
+    let first = fleet.head_id();
     change_surely(&mut fleet.admin(0), "second");
     fleet.wait_until_all_run("second");
     let mut admin = fleet.admin(1);
-    fleet.etcd.put("/narrows/trial", br#"{"version": 2, "nodes": ["n1"], "by": "nobody", "seconds": 60}"#);
-    fleet.etcd.put("/narrows/head", br#"{"version": 1, "last": 2}"#);
-    fleet.members[0].wait_for_log(0, |line| line.contains("it was put back"));
+    let second = fleet.head_id();
+    let trial = |nodes: &str| {
+        format!(r#"{{"version": 2, "id": "{second}", "nodes": [{nodes}], "by": "nobody", "seconds": 60}}"#)
+    };
+    fleet.etcd.put_for(60, "/narrows/trial", trial("\"n1\"").as_bytes());
+    fleet.put_head(1, &first, 2);
+    fleet.members[0].wait_for_log(0, |line| line.contains("etcd was put back"));
+    fleet.members[1].wait_for_log(0, |line| line.contains("on trial, and version 2"));
     // The trial ends, as with its lease.
-    fleet.etcd.put("/narrows/trial", br#"{"version": 2, "nodes": [], "by": "nobody", "seconds": 60}"#);
-    fleet.members[1].wait_for_log(0, |line| line.contains("it was put back"));
+    let logged = fleet.members[1].log().len();
+    fleet.etcd.put_for(60, "/narrows/trial", trial("").as_bytes());
+    fleet.members[1].wait_for_log(logged, |line| line.contains("etcd was put back"));
     assert_eq!(tags(&mut admin), ["second"; 4]);
-    // What nobody can read is not an etcd that cannot be reached.
-    fleet.etcd.put("/narrows/trial", b"nonsense");
-    wait_until("it says so", || etcd_trouble(&mut admin).is_some_and(|it| it.contains("key trial")));
-    let refused = change(&mut admin, "third").unwrap_err();
-    assert!(refused.contains("what etcd has cannot be used"), "{refused}");
+}
+
+#[test]
+fn a_trial_whose_member_has_died_is_taken_back_and_listed() {
+    let Some(mut fleet) = Fleet::start(3) else { return };
+    let statement = trial(&mut fleet.admin(0), "tried", &[], "60s");
+    let (mut admin, mut canary) = (fleet.admin(0), fleet.admin(1));
+    let trying = std::thread::spawn(move || {
+        // Its connection ends with the member.
+        let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| apply(&mut admin, &statement)));
+    });
+    wait_until("n1 tries it", || tags(&mut canary) == ["tried"; 4]);
+    fleet.members[0].process().kill();
+    trying.join().expect("no panic");
+    wait_until("it is taken back", || tags(&mut canary) == ["first"; 4]);
+    wait_until("all list it", || {
+        (1..3).all(|member| {
+            let trials = texts(fleet.admin(member).query("SHOW NARROWS FLEET TRIALS").text_rows());
+            let of_it =
+                trials.iter().filter(|row| row[1] == "n0" && row[4].contains("n0, on which it was begun"));
+            of_it.count() == 1 && trials.len() == 1
+        })
+    });
 }

@@ -6,10 +6,10 @@ use super::verb::{Call, Parts, Verb, Who};
 use crate::admin::reply::Reply;
 use crate::admin::statement::unquoted;
 use crate::calendar::date_and_time;
-use crate::fleet::{FleetView, NodeReport, TakenBack, TrialWish, shared};
+use crate::fleet::{FleetView, LONGEST_TRIAL, NodeReport, Reach, TakenBack, TrialWish, shared};
 use crate::runtime::{ChangeState, Runtime};
 use crate::store::{Answer, Refusal, Store};
-use crate::versions::{ConfigDocument, VersionOrigin, VersionSource};
+use crate::versions::{ConfigDocument, FleetMark, VersionOrigin, VersionSource};
 
 pub const VERBS: &[Verb] = &[
     Verb {
@@ -42,6 +42,18 @@ pub const VERBS: &[Verb] = &[
         run: |parts, call| Some(canary(parts, call, &unquoted(call.word(3)))),
         doc: "The same, with a comment for the new version.",
     },
+    Verb {
+        pattern: "NARROWS FLEET RESTORE",
+        who: Who::Admin,
+        run: |parts, call| Some(restore(parts, call, "")),
+        doc: "Makes what runs here the next version of the fleet, in the place of whatever etcd has and the other members run: for when etcd has lost versions, or the fleet has moved to another etcd.",
+    },
+    Verb {
+        pattern: "NARROWS FLEET RESTORE COMMENT <comment...>",
+        who: Who::Admin,
+        run: |parts, call| Some(restore(parts, call, &unquoted(call.word(0)))),
+        doc: "The same, with a comment for the new version.",
+    },
 ];
 
 /// Makes `document` the next version of the fleet, and so the configuration here; `None`: this belongs to no fleet.
@@ -62,14 +74,15 @@ pub(super) fn change(
     if is_of_this_one(parts.runtime, parts.store, &document) {
         return None;
     }
-    Some(propose(parts, call, origin, &document, None).unwrap_or_else(Reply::Refused))
+    Some(propose(parts, call, origin, &document, Reach::All).unwrap_or_else(Reply::Refused))
 }
 
 /// Whether a configuration differs from what runs in nothing that the fleet shares.
 fn is_of_this_one(runtime: &Runtime, store: &Store, document: &ConfigDocument) -> bool {
     let Some(fleet) = runtime.fleet() else { return true };
     let view = fleet.view();
-    let is_newest = view.member.running.is_some_and(|mark| mark.version == view.seen.head);
+    let is_newest = view.mismatch().is_none() && view.running() == view.seen.head;
+    let is_newest = is_newest && view.seen.head.is_some();
     is_newest && fleet.drift(store).is_empty() && shared(document) == shared(store.current())
 }
 
@@ -78,9 +91,9 @@ fn propose(
     call: &Call<'_>,
     origin: &VersionOrigin,
     document: &ConfigDocument,
-    trial: Option<TrialWish>,
+    reach: Reach,
 ) -> Result<Reply, Refusal> {
-    parts.runtime.propose(parts.store, document, (origin, trial, call.since))?;
+    parts.runtime.propose(parts.store, document, (origin, reach, call.since))?;
     Ok(Reply::NotYet)
 }
 
@@ -90,13 +103,14 @@ fn state(parts: &mut Parts<'_>, call: &Call<'_>) -> Reply {
         None => Reply::error("the change is not known any more (SHOW NARROWS FLEET)"),
         Some(ChangeState::Waits) => Reply::NotYet,
         Some(ChangeState::Refused(reason)) => Reply::error(reason),
-        Some(ChangeState::InForce(version)) => {
-            let here = parts.store.version();
-            let info = format!("version {version} of the fleet is in force, as version {here} here");
+        Some(ChangeState::InForce(mark)) => {
+            let (version, id, here) = (mark.version, mark.id.short(), parts.store.version());
+            let info = format!("version {version} of the fleet ({id}) is in force, as version {here} here");
             Reply::Answer(Answer::Done { affected: 0, info, warnings: Vec::new() })
         }
-        Some(ChangeState::NotHere(version, reason)) => Reply::error(format!(
-            "this is version {version} of the fleet, but it does not run here: {reason}"
+        Some(ChangeState::NotHere(mark, reason)) => Reply::error(format!(
+            "this is version {} of the fleet, but it does not run here: {reason}",
+            mark.version
         )),
     }
 }
@@ -130,10 +144,25 @@ fn canary(parts: &mut Parts<'_>, call: &Call<'_>, comment: &str) -> Reply {
     let origin = call.origin(VersionSource::Apply, comment);
     let token = unquoted(call.word(0));
     let planned = parts.runtime.planned(parts.store, &token);
-    let trial = Some(TrialWish { nodes, seconds });
+    let trial = Reach::Trial(TrialWish { nodes, seconds });
     planned
         .and_then(|document| propose(parts, call, &origin, &document, trial))
         .unwrap_or_else(Reply::Refused)
+}
+
+fn restore(parts: &mut Parts<'_>, call: &Call<'_>, comment: &str) -> Reply {
+    if parts.runtime.fleet().is_none() {
+        return no_fleet();
+    }
+    if !call.is_first {
+        return state(parts, call);
+    }
+    if parts.store.is_read_only() {
+        return Reply::error("admin-read_only is true: nothing can be changed");
+    }
+    let origin = call.origin(VersionSource::Apply, comment);
+    let document = parts.store.current().clone();
+    propose(parts, call, &origin, &document, Reach::Restore).unwrap_or_else(Reply::Refused)
 }
 
 fn seconds(time: &str) -> Option<u64> {
@@ -162,10 +191,11 @@ fn members(parts: &mut Parts<'_>, call: &Call<'_>) -> Reply {
     if let Some(state) = state {
         let drift = parts.runtime.fleet().map_or(0, |fleet| fleet.drift(parts.store).len());
         let mut own = vec![None; MEMBER_COLUMNS.len()];
-        (own[0], own[1]) = (Some(node), number(view.member.running.map(|mark| mark.version)));
+        (own[0], own[1]) = (Some(node), number(view.running().map(|mark| mark.version)));
         (own[2], own[3]) = (number(head_of(&view)), Some(state.to_owned()));
         (own[4], own[5]) = (Some(drift.to_string()), view.rival.clone());
-        own[9] = Some(reports.err().map_or_else(|| view.endpoint.clone(), |why| view.trouble.unwrap_or(why)));
+        own[9] =
+            Some(reports.err().map_or_else(|| server_of(&view), |why| view.trouble.clone().unwrap_or(why)));
         rows.push(own);
     }
     Reply::optional_rows(MEMBER_COLUMNS, rows)
@@ -187,6 +217,7 @@ const MEMBER_COLUMNS: [&str; 11] = [
 
 /// The row of a member that has reported.
 fn row_of(report: &NodeReport, node: &str, view: &FleetView, now: i64) -> Vec<Option<String>> {
+    let mismatch = Some(report.mismatch.clone()).filter(|reason| !reason.is_empty());
     let refused =
         report.refused.as_ref().map(|refused| format!("version {}: {}", refused.version, refused.reason));
     let ready = if report.not_ready.is_empty() { "yes".to_owned() } else { report.not_ready.clone() };
@@ -197,11 +228,11 @@ fn row_of(report: &NodeReport, node: &str, view: &FleetView, now: i64) -> Vec<Op
         number(head_of(view)),
         Some(state_of(report, view.seen.head).to_owned()),
         Some(report.drift.to_string()),
-        refused,
+        mismatch.or(refused),
         Some(ready),
         Some(date_and_time(report.since)),
-        Some((now - report.reported).max(0).to_string()),
-        is_here.then(|| view.trouble.clone().unwrap_or_else(|| view.endpoint.clone())),
+        Some(now.saturating_sub(report.reported).max(0).to_string()),
+        is_here.then(|| view.trouble.clone().unwrap_or_else(|| server_of(view))),
         Some(report.address.clone()),
     ]
 }
@@ -212,7 +243,15 @@ fn number(number: Option<i64>) -> Option<String> {
 
 /// The version that all members are to run; `None`: there is none yet.
 fn head_of(view: &FleetView) -> Option<i64> {
-    (view.seen.head > 0).then_some(view.seen.head)
+    view.seen.head.map(|head| head.version)
+}
+
+/// The server of etcd that is asked, and what is wrong with what it has.
+fn server_of(view: &FleetView) -> String {
+    match &view.seen.stray_trial {
+        Some(reason) => format!("{}: {reason}", view.endpoint),
+        None => view.endpoint.clone(),
+    }
 }
 
 fn trials(parts: &mut Parts<'_>, call: &Call<'_>) -> Reply {
@@ -231,13 +270,17 @@ fn trials(parts: &mut Parts<'_>, call: &Call<'_>) -> Reply {
     }
 }
 
-fn state_of(report: &NodeReport, head: i64) -> &'static str {
+fn state_of(report: &NodeReport, head: Option<FleetMark>) -> &'static str {
+    let is_head = |id| head.is_some_and(|head| head.id == id);
     match (&report.running, &report.refused) {
-        (_, Some(refused)) if refused.version == head => "refused",
+        _ if !report.mismatch.is_empty() => "mismatch",
+        (_, Some(refused)) if is_head(refused.id) => "refused",
         (Some(mark), _) if mark.is_on_trial => "on trial",
-        (Some(mark), _) if mark.version == head && report.drift > 0 => "drifted",
-        (Some(mark), _) if mark.version == head => "in force",
-        _ if head == 0 => "no version",
+        (Some(mark), _) if is_head(mark.id) && report.drift > 0 => "drifted",
+        (Some(mark), _) if is_head(mark.id) => "in force",
+        // It has not found that out itself yet. A greater number may be one that was not seen here yet.
+        (Some(mark), _) if head.is_some_and(|head| head.version == mark.version) => "mismatch",
+        _ if head.is_none() => "no version",
         _ => "outdated",
     }
 }
@@ -255,9 +298,6 @@ fn no_fleet() -> Reply {
 
 /// How many members may try a version: etcd takes 128 conditions at once (`--max-txn-ops`).
 const MOST_TRYING: usize = 100;
-
-/// The longest trial, in seconds: a day.
-const LONGEST_TRIAL: u64 = 86_400;
 
 #[cfg(test)]
 mod tests {

@@ -15,12 +15,18 @@ pub enum ReportClaim {
     KeepAway(Box<NodeReport>),
 }
 
-/// Decides about what was `found` there. `has_written` says whether this process has ever written a report.
-pub fn claim(own: &ReportOrigin, has_written: bool, found: Option<&KeyValue>) -> ReportClaim {
+/// Decides about what was `found` there. `began` is when this process has begun, in seconds since 1970, and `has_written` says whether it
+/// has ever written a report.
+pub fn claim(own: &ReportOrigin, began: i64, has_written: bool, found: Option<&KeyValue>) -> ReportClaim {
     let Some(pair) = found else { return ReportClaim::Write(0) };
+    if pair.lease == 0 {
+        // No member has written it: it would never go.
+        return ReportClaim::Write(pair.revision);
+    }
     let Some(report) = NodeReport::decode(&pair.value) else { return ReportClaim::Write(pair.revision) };
     let is_of_this_process = report.origin == *own;
-    let is_of_one_before = report.origin.uuid == own.uuid && !has_written;
+    // An etcd that was put back has the report of an earlier process again.
+    let is_of_one_before = report.origin.uuid == own.uuid && (!has_written || report.reported <= began);
     let is_unknown = report.origin.uuid.is_empty();
     match is_of_this_process || is_of_one_before || is_unknown {
         true => ReportClaim::Write(pair.revision),
@@ -39,8 +45,9 @@ mod tests {
         let own = origin("u", "2");
         let found = |origin: ReportOrigin| KeyValue {
             key: String::new(),
-            value: NodeReport { origin, ..NodeReport::default() }.encode().into_bytes(),
+            value: NodeReport { origin, reported: 200, ..NodeReport::default() }.encode().into_bytes(),
             revision: 7,
+            lease: 1,
         };
         for (what, origin, has_written, is_ours) in [
             ("its own", origin("u", "2"), true, true),
@@ -51,11 +58,19 @@ mod tests {
             ("that of another Narrows, later", origin("v", "1"), true, false),
             ("that of an older program", origin("", ""), false, true),
         ] {
-            let claimed = claim(&own, has_written, Some(&found(origin)));
+            let claimed = claim(&own, 100, has_written, Some(&found(origin)));
             assert_eq!(claimed == ReportClaim::Write(7), is_ours, "{what}: {claimed:?}");
         }
-        assert_eq!(claim(&own, true, None), ReportClaim::Write(0));
-        let nonsense = KeyValue { key: String::new(), value: b"x".to_vec(), revision: 9 };
-        assert_eq!(claim(&own, false, Some(&nonsense)), ReportClaim::Write(9));
+        let before = found(origin("u", "1"));
+        assert_eq!(
+            claim(&own, 200, true, Some(&before)),
+            ReportClaim::Write(7),
+            "from before an etcd was put back"
+        );
+        assert_eq!(claim(&own, 100, true, None), ReportClaim::Write(0));
+        let nonsense = KeyValue { key: String::new(), value: b"x".to_vec(), revision: 9, lease: 1 };
+        assert_eq!(claim(&own, 100, false, Some(&nonsense)), ReportClaim::Write(9));
+        let stray = KeyValue { lease: 0, ..found(origin("v", "1")) };
+        assert_eq!(claim(&own, 100, false, Some(&stray)), ReportClaim::Write(7));
     }
 }

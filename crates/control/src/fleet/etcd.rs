@@ -20,7 +20,7 @@ use serde_json::{Value as Json, json};
 use tokio_rustls::TlsConnector;
 
 use super::keys::end_of;
-use super::transaction::{KeyValue, Transaction, TransactionOutcome, encoded, number, pairs};
+use super::transaction::{KeyValue, Transaction, TransactionOutcome, cluster, encoded, number, pairs};
 use crate::config::bootstrap::FleetSettings;
 use crate::http_client::address::WebAddress;
 use crate::http_client::authorities;
@@ -66,11 +66,12 @@ impl Etcd {
     }
 
     /// Reads `key` from all servers at once, again and again within a second, and turns to the first that answers: one that hangs,
-    /// or whose network comes back in the meantime, costs no time.
+    /// or whose network comes back in the meantime, costs no time. One of another cluster than `home` is the last resort.
     ///
     /// # Errors
     /// Why the last one that has said so does not answer.
-    pub async fn find(&mut self, key: &str) -> Result<(), String> {
+    pub async fn find(&mut self, key: &str, home: Option<u64>) -> Result<(), String> {
+        let mut stranger = None;
         let (to, mut found) = rt::mailbox();
         let mut tasks = OwnedTasks::default();
         // A login takes etcd long, and each costs it much: it is tried once at each server.
@@ -90,10 +91,11 @@ impl Etcd {
             let next = began + again * round;
             while let Ok(Some((etcd, answer))) = rt::timeout_at(next, found.recv()).await {
                 match answer {
-                    Ok(_) => {
+                    Ok(outcome) if home.is_none_or(|home| home == outcome.cluster) => {
                         *self = etcd;
                         return Ok(());
                     }
+                    Ok(_) => stranger = Some(etcd),
                     // Each of them would say so, after the work of a login.
                     Err(error) if is_refusal(&error) => return Err(error),
                     Err(error) => reason = error,
@@ -103,9 +105,27 @@ impl Etcd {
                 break;
             }
         }
+        if let Some(stranger) = stranger {
+            *self = stranger;
+            return Ok(());
+        }
         // It may be one that etcd does not know any more: the next time begins with a login.
         self.token = None;
         Err(reason)
+    }
+
+    /// Which cluster each server belongs to that says so, by its address. A server without a majority says it too.
+    pub async fn clusters(&mut self, key: &str) -> Vec<(String, u64)> {
+        let mut clusters = Vec::new();
+        for index in 0..self.addresses.len() {
+            let mut etcd = self.of(index);
+            let body = json!({ "key": encoded(key), "serializable": true });
+            if let Ok(answer) = etcd.post("/v3/kv/range", &body, USUAL_TIME).await {
+                clusters.push((etcd.endpoint(), cluster(&answer)));
+            }
+            self.token = etcd.token.or_else(|| self.token.take());
+        }
+        clusters
     }
 
     /// The same etcd, of which another server is asked.
@@ -366,7 +386,12 @@ mod tests {
             { "key": "YQ==", "mod_revision": "8" },
             { "key": "?", "value": "", "mod_revision": "8" },
         ]});
-        let pair = |value: &[u8], revision| KeyValue { key: "a".to_owned(), value: value.to_vec(), revision };
+        let pair = |value: &[u8], revision| KeyValue {
+            key: "a".to_owned(),
+            value: value.to_vec(),
+            revision,
+            lease: 0,
+        };
         assert_eq!(pairs(&answer), [pair(b"x", 7), pair(b"", 8)]);
         assert_eq!(pairs(&json!({ "header": {} })), []);
         assert_eq!((number(&json!("5")), number(&json!(5)), number(&json!(null))), (Some(5), Some(5), None));

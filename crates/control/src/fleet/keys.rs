@@ -12,6 +12,11 @@ impl Keys {
         Keys { prefix: prefix.to_owned() }
     }
 
+    /// What they begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
     /// The version that all members run, or will.
     pub fn head(&self) -> String {
         format!("{}/head", self.prefix)

@@ -28,21 +28,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use narrows_proxy::rt::{self, MailboxSender, oneshot};
 
 use crate::config::bootstrap::FleetSettings;
-use crate::versions::FleetMark;
+use crate::versions::{FleetMark, FleetPlace};
 pub use duty::{NeededHostgroup, TrialDuty};
 pub use figures::{FiguresWish, FleetFigures, MemberFigures};
-pub use member::{FleetTrial, MemberState, RefusedVersion, Seen};
+pub use member::{FleetTrial, MemberState, Mismatch, RefusedVersion, Seen};
 pub use own::shared;
-pub use propose::{Proposal, TrialWish};
-pub use record::FleetVersion;
+pub use propose::{Proposal, Reach, TrialWish};
+pub use record::{FleetVersion, LONGEST_TRIAL};
 pub use report::{ModuleReport, NodeReport};
 pub use taken_back::TakenBack;
 
 /// What the fleet wants from the control thread: a version is to be the configuration.
 #[derive(Debug)]
 pub struct FleetWish {
-    /// Its number.
-    pub mark: FleetMark,
+    /// Which one it is, and where it was found.
+    pub place: FleetPlace,
     /// What it holds.
     pub version: Box<FleetVersion>,
     /// Receives what is to be proven about it, if it is on trial, or why it cannot be applied.
@@ -97,6 +97,20 @@ pub struct FleetView {
     pub member: MemberState,
     /// Why this member does not report: another one has its name.
     pub rival: Option<String>,
+    /// Which servers of etcd are of another cluster than the fleet's.
+    pub strangers: Option<String>,
+}
+
+impl FleetView {
+    /// Why it cannot be said that this member runs what the fleet has; `None`: it does, or will.
+    pub fn mismatch(&self) -> Option<&str> {
+        self.member.mismatch.as_ref().map(|it| it.reason.as_str()).or(self.strangers.as_deref())
+    }
+
+    /// The version that runs here; `None`: none of the fleet.
+    pub fn running(&self) -> Option<FleetMark> {
+        self.member.running.as_ref().map(|place| place.mark)
+    }
 }
 
 /// The handle of the thread, which ends when this is dropped.
@@ -121,6 +135,15 @@ impl SharedView {
     }
 }
 
+/// Says that the thread has ended, whatever has ended it: what was seen last is not what is.
+struct Ended(SharedView);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.change(|view| view.trouble = Some("the thread of the fleet has ended".to_owned()));
+    }
+}
+
 impl Fleet {
     /// Starts the thread of the member `node` with the data folder `uuid`, which runs the version `running` of the fleet.
     ///
@@ -128,7 +151,7 @@ impl Fleet {
     /// The thread cannot be started.
     pub fn start<M>(
         settings: FleetSettings,
-        (node, uuid, running): (String, String, Option<FleetMark>),
+        (node, uuid, running): (String, String, Option<FleetPlace>),
         control: Sender<M>,
     ) -> io::Result<Fleet>
     where
@@ -136,13 +159,14 @@ impl Fleet {
     {
         let (orders, mailbox) = rt::mailbox();
         let view = SharedView::default();
-        let member = MemberState { node: node.clone(), running, refused: None };
+        let member = MemberState { node: node.clone(), running, ..MemberState::default() };
         view.change(|view| {
             view.trouble = Some("etcd has not answered yet".to_owned());
             view.member = member.clone();
         });
         let also = view.clone();
         let work = move || {
+            let _ended = Ended(also.clone());
             let ask = Box::new(move |wish: FleetWish| control.send(wish.into()).is_ok());
             if let Err(error) = rt::block_on(run::run(settings, (member, uuid), (mailbox, ask), also)) {
                 tracing::error!(%error, "the thread of the fleet cannot start");

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::member::RefusedVersion;
 use super::standing::Standing;
-use crate::versions::FleetMark;
+use crate::versions::{FleetHome, FleetMark, VersionId};
 
 /// What a member tells the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,10 +15,16 @@ pub struct NodeReport {
     pub origin: ReportOrigin,
     /// The version that it runs; `None`: none of the fleet.
     pub running: Option<FleetMark>,
+    /// The version that a later one must descend from, to be applied there.
+    pub settled: Option<VersionId>,
+    /// Where its version was found.
+    pub home: Option<FleetHome>,
     /// Since when, in seconds since 1970.
     pub since: i64,
     /// The version that it cannot apply.
     pub refused: Option<RefusedVersion>,
+    /// Why what etcd has does not follow from what it runs; empty: it does.
+    pub mismatch: String,
     /// How many rows and variables it runs differently.
     pub drift: u64,
     /// Why it cannot serve clients; empty: it can.
@@ -64,16 +70,20 @@ pub struct ModuleReport {
 impl NodeReport {
     /// Its value in etcd.
     pub fn encode(&self) -> String {
-        let refused = self.refused.as_ref().map(|it| json!({ "version": it.version, "reason": it.reason }));
+        let refused = |it: &RefusedVersion| json!({ "version": it.version, "id": it.id.to_string(), "reason": it.reason });
         let modules: Vec<Json> = self.modules.iter().map(ModuleReport::encode).collect();
         json!({
             "node": self.node,
             "uuid": self.origin.uuid,
             "process": self.origin.process,
             "version": self.running.map(|mark| mark.version),
+            "id": self.running.map(|mark| mark.id.to_string()),
+            "settled": self.settled.map(|id| id.to_string()),
+            "home": self.home.as_ref().map(FleetHome::to_json),
             "on_trial": self.running.is_some_and(|mark| mark.is_on_trial),
             "since": self.since,
-            "refused": refused,
+            "refused": self.refused.as_ref().map(refused),
+            "mismatch": self.mismatch,
             "drift": self.drift,
             "not_ready": self.not_ready,
             "local_version": self.local_version,
@@ -90,17 +100,21 @@ impl NodeReport {
     pub fn decode(bytes: &[u8]) -> Option<NodeReport> {
         let json: Json = serde_json::from_slice(bytes).ok()?;
         let text = |json: &Json| json.as_str().unwrap_or_default().to_owned();
-        let mark = |version| FleetMark { version, is_on_trial: json["on_trial"] == true };
+        let id = |json: &Json| VersionId::parse(json.as_str()?);
+        let mark = |(version, id)| FleetMark { version, id, is_on_trial: json["on_trial"] == true };
         let refused = &json["refused"];
         let modules = json["modules"].as_array().into_iter().flatten().take(MOST_MODULES);
         Some(NodeReport {
             node: json["node"].as_str()?.to_owned(),
             origin: ReportOrigin { uuid: text(&json["uuid"]), process: text(&json["process"]) },
-            running: json["version"].as_i64().map(mark),
+            running: json["version"].as_i64().zip(id(&json["id"])).map(mark),
+            settled: id(&json["settled"]),
+            home: FleetHome::from_json(&json["home"]),
             since: json["since"].as_i64().unwrap_or_default(),
-            refused: refused["version"]
-                .as_i64()
-                .map(|version| RefusedVersion { version, reason: text(&refused["reason"]) }),
+            refused: refused["version"].as_i64().zip(id(&refused["id"])).map(|(version, id)| {
+                RefusedVersion { version, id, reason: text(&refused["reason"]), may_be_retried: true }
+            }),
+            mismatch: text(&json["mismatch"]),
             drift: json["drift"].as_u64().unwrap_or_default(),
             not_ready: text(&json["not_ready"]),
             local_version: json["local_version"].as_i64().unwrap_or_default(),
@@ -142,11 +156,15 @@ mod tests {
     fn reports_are_read_as_they_were_written_also_those_of_older_programs() {
         let module =
             ModuleReport { name: "mysql_users".to_owned(), version: 2, epoch: 3, checksum: "0x1".to_owned() };
+        let id = VersionId::of(b"a");
         let report = NodeReport {
             node: "a".to_owned(),
             origin: ReportOrigin { uuid: "u".to_owned(), process: "p".to_owned() },
-            running: Some(FleetMark { version: 3, is_on_trial: true }),
-            refused: Some(RefusedVersion { version: 4, reason: "why".to_owned() }),
+            running: Some(FleetMark { version: 3, id, is_on_trial: true }),
+            settled: Some(VersionId::of(b"b")),
+            home: Some(FleetHome { cluster: u64::MAX, prefix: "/narrows".to_owned() }),
+            refused: Some(RefusedVersion { version: 4, id, reason: "why".to_owned(), may_be_retried: true }),
+            mismatch: "etcd was put back".to_owned(),
             drift: 2,
             address: "a:6032".to_owned(),
             is_encrypted: true,

@@ -4,6 +4,7 @@
 //! sooner.
 
 mod report;
+mod survey;
 mod trials;
 mod tries;
 
@@ -20,14 +21,15 @@ use super::duty::TrialDuty;
 use super::etcd::{Etcd, USUAL_TIME, is_refusal};
 use super::figures::FleetFigures;
 use super::keys::Keys;
-use super::member::{MemberState, Next, Seen};
-use super::record::{self, FOREIGN, FleetVersion};
+use super::member::{FleetTrial, MemberState, Mismatch, Next, RefusedVersion, Seen};
+use super::record::{self, FOREIGN, FleetVersion, RecordError};
 use super::report::NodeReport;
 use super::transaction::{KeyValue, Transaction};
 use super::{FleetOrder, FleetWish, LocalStatus, SharedView};
 use crate::config::bootstrap::FleetSettings;
-use crate::versions::FleetMark;
+use crate::versions::{FleetMark, FleetPlace};
 use report::OwnReport;
+use survey::Survey;
 use trials::OwnTrial;
 use tries::Tried;
 
@@ -51,6 +53,12 @@ struct Runner {
     /// The members whose reports were read last.
     known: Vec<NodeReport>,
     trial: Option<OwnTrial>,
+    /// A trial that is not there any more, and was not kept: somebody must list it.
+    vanished: Option<FleetTrial>,
+    /// Which clusters the servers of etcd belong to.
+    survey: Rc<Survey>,
+    /// Which of them are not of the fleet's cluster.
+    strangers: Option<String>,
     /// The version that this member tries.
     tried: Option<Tried>,
     /// Wakes this thread.
@@ -62,10 +70,31 @@ struct Runner {
 #[derive(Default)]
 struct Trouble {
     is_there: bool,
-    /// Whether its beginning was logged.
-    is_told: bool,
+    /// Whether it was logged.
+    is_logged: bool,
     /// When one was logged last.
-    last_told: Option<Instant>,
+    last_logged: Option<Instant>,
+}
+
+impl Trouble {
+    /// Etcd cannot be used; returns whether that is to be logged. One that answers every other time would fill the log: one that
+    /// stays away is logged as soon as there is time for it.
+    fn is_seen(&mut self, now: Instant) -> bool {
+        if !std::mem::replace(&mut self.is_there, true) {
+            self.is_logged = false;
+        }
+        let may_be = self.last_logged.is_none_or(|last| now.saturating_duration_since(last) >= QUIET);
+        let is_due = !self.is_logged && may_be;
+        if is_due {
+            (self.is_logged, self.last_logged) = (true, Some(now));
+        }
+        is_due
+    }
+
+    /// Etcd can be used; returns whether that is to be logged.
+    fn is_over(&mut self) -> bool {
+        std::mem::take(&mut self.is_there) && self.is_logged
+    }
 }
 
 /// Runs until the handle is dropped.
@@ -76,14 +105,19 @@ pub async fn run(
     view: SharedView,
 ) {
     let (keys, address) = (Keys::new(&settings.prefix), settings.address.clone());
-    let (etcd, second) = match (Etcd::new(settings.clone()), Etcd::new(settings)) {
-        (Ok(etcd), Ok(second)) => (etcd, second),
-        (Err(reason), _) | (_, Err(reason)) => return refuse_all(orders, view, &reason).await,
+    let one = || Etcd::new(settings.clone());
+    let [etcd, second, third] = match (one(), one(), one()) {
+        (Ok(etcd), Ok(second), Ok(third)) => [etcd, second, third],
+        (Err(reason), ..) | (_, Err(reason), _) | (.., Err(reason)) => {
+            return refuse_all(orders, view, &reason).await;
+        }
     };
     let woken = Rc::new(Notify::new());
+    let survey = Rc::new(Survey::default());
+    let surveying = spawn_local(survey::repeat(Rc::clone(&survey), third, keys.head(), Rc::clone(&woken)));
     let watching = spawn_local(watch(second, keys.all(), Rc::clone(&woken)));
     let own = OwnReport::new(uuid, address);
-    let mut runner = Runner::new((etcd, keys), member, (ask, view, Rc::clone(&woken)), own);
+    let mut runner = Runner::new((etcd, keys, survey), member, (ask, view, Rc::clone(&woken)), own);
     loop {
         let pause = runner.turn().await;
         let next = Instant::now() + pause;
@@ -97,6 +131,7 @@ pub async fn run(
         }
     }
     watching.abort();
+    surveying.abort();
 }
 
 /// Without usable settings, there is nothing to do but to say so.
@@ -133,7 +168,7 @@ async fn watch(mut etcd: Etcd, start: String, woken: Rc<Notify>) {
 
 impl Runner {
     fn new(
-        (etcd, keys): (Etcd, Keys),
+        (etcd, keys, survey): (Etcd, Keys, Rc<Survey>),
         member: MemberState,
         (ask, view, woken): (Ask, SharedView, Rc<Notify>),
         own: OwnReport,
@@ -152,6 +187,9 @@ impl Runner {
             own,
             known: Vec::new(),
             trial: None,
+            vanished: None,
+            survey,
+            strangers: None,
             tried: None,
             woken,
             trouble: Trouble::default(),
@@ -196,15 +234,19 @@ impl Runner {
     async fn go_on(&mut self) -> Result<(), String> {
         self.look_anywhere().await?;
         self.own.has_reached_etcd(self.etcd.local());
+        self.look_at_strangers();
         self.follow().await?;
         self.go_on_trying();
         self.go_on_with_trial().await;
+        self.list_vanished().await;
         self.report().await
     }
 
     /// Reads the head and the trial from the server that was asked last, or from the first that answers.
     async fn look_anywhere(&mut self) -> Result<(), String> {
-        if !self.trouble.is_there {
+        let home = self.member.running.as_ref().map(|place| place.home.cluster);
+        let is_home = home.is_none_or(|home| home == self.seen.home.cluster);
+        if !self.trouble.is_there && is_home {
             match self.look(FIRST_LOOK).await {
                 Ok(()) => return Ok(()),
                 // Each of them would say so.
@@ -212,7 +254,7 @@ impl Runner {
                 Err(_) => {}
             }
         }
-        self.etcd.find(&self.keys.head()).await?;
+        self.etcd.find(&self.keys.head(), home).await?;
         self.look(USUAL_TIME).await
     }
 
@@ -220,12 +262,16 @@ impl Runner {
     async fn look(&mut self, limit: Duration) -> Result<(), String> {
         let reads = Transaction::default().get(&self.keys.head()).get(&self.keys.trial());
         let outcome = self.etcd.run(&reads, limit).await?;
-        let value = |index: usize| {
-            let pair: Option<&KeyValue> = outcome.found.get(index).and_then(|pairs| pairs.first());
-            pair.map(|pair| (pair.value.as_slice(), pair.revision))
-        };
-        self.seen = record::seen(value(0), value(1))?;
-        let seen = self.seen.clone();
+        let seen = record::seen(&self.keys, &outcome)?;
+        if seen.stray_trial != self.seen.stray_trial
+            && let Some(reason) = &seen.stray_trial
+        {
+            tracing::error!(reason, "no change can be made in the fleet: nobody ends this trial");
+        }
+        let before = std::mem::replace(&mut self.seen, seen.clone());
+        let is_another =
+            |trial: &FleetTrial| seen.trial.as_ref().is_none_or(|it| it.mark.id != trial.mark.id);
+        self.vanished = before.trial.filter(is_another).or_else(|| self.vanished.take());
         self.view.change(|view| view.seen = seen);
         self.has_returned(outcome.revision);
         Ok(())
@@ -235,75 +281,121 @@ impl Runner {
     async fn follow(&mut self) -> Result<(), String> {
         let may_retry = self.refused_at.is_some_and(|at| at.elapsed() >= RETRY_REFUSED);
         let mut seen = self.seen.clone();
-        if self.own.obstacle().is_some() {
+        if self.own.has_rival() {
             // It is the other one with this name that is to try a version.
             seen.trial = None;
         }
+        if self.member.running.is_none() && !self.survey.is_sure() {
+            // It would join the first of two clusters that answers.
+            return Ok(());
+        }
         match self.member.next(&seen, may_retry) {
-            Next::Stay => {}
-            Next::Older(version) => {
-                let runs = self.member.running.map_or(0, |mark| mark.version);
-                let reason = format!(
-                    "etcd has version {version} of the fleet, and version {runs} runs here: it was put back"
-                );
-                self.refuse(version, reason);
-            }
+            Next::Stay => self.settle(),
+            Next::Wait => {}
+            Next::Mismatch(mismatch) => self.has_mismatch(mismatch),
             Next::Apply(mark) => {
                 let read = Transaction::default().get(&self.keys.version(mark.version));
                 let outcome = self.etcd.run(&read, STORED_TIME).await?;
-                match self.apply(mark, outcome.first()).await {
-                    Ok(duty) => self.is_applied(mark, duty),
-                    Err(Some(reason)) => self.refuse(mark.version, reason),
-                    // It is asked for again.
-                    Err(None) => {}
+                match self.apply(&seen, mark, outcome.first()).await {
+                    Ok((place, duty)) => self.is_applied(place, duty),
+                    Err(Unapplied::Mismatch(mismatch)) => self.has_mismatch(mismatch),
+                    Err(Unapplied::Refused { reason, may_be_retried }) => {
+                        self.refuse(mark, reason, may_be_retried)
+                    }
+                    Err(Unapplied::AskAgain) => {}
                 }
             }
         }
         Ok(())
     }
 
-    /// Has a version applied; fails with a reason if it never can be, and without if it is to be tried again.
+    /// Has the version applied that was `found` under its key.
     async fn apply(
         &mut self,
+        seen: &Seen,
         mark: FleetMark,
         found: Option<&KeyValue>,
-    ) -> Result<Option<TrialDuty>, Option<String>> {
-        let Some(pair) = found else { return Err(Some("etcd does not have it".to_owned())) };
-        let version = Box::new(FleetVersion::decode(&pair.value).map_err(Some)?);
+    ) -> Result<(FleetPlace, Option<TrialDuty>), Unapplied> {
+        let refused = |reason: String, may_be_retried| Unapplied::Refused { reason, may_be_retried };
+        let pair = found.ok_or_else(|| refused("etcd does not have it".to_owned(), true))?;
+        let decoded = FleetVersion::decode(mark.id, &pair.value);
+        let version =
+            Box::new(decoded.map_err(|error| refused(error.to_string(), error == RecordError::Other))?);
+        let before = (version.lineage.as_slice(), version.former.as_slice());
+        if let Some(mismatch) = self.member.objection(seen, mark, before) {
+            return Err(Unapplied::Mismatch(mismatch));
+        }
+        let (lineage, former, home) = (version.lineage.clone(), version.former.clone(), seen.home.clone());
+        let place = FleetPlace { mark, lineage, home, former };
         let (done, answer) = oneshot::channel();
-        if !(self.ask)(FleetWish { mark, version, done }) {
-            return Err(None);
+        if !(self.ask)(FleetWish { place: place.clone(), version, done }) {
+            return Err(Unapplied::AskAgain);
         }
         match answer.await {
-            Ok(applied) => applied.map_err(Some),
-            Err(_) => Err(None),
+            Ok(Ok(duty)) => Ok((place, duty)),
+            Ok(Err(reason)) => Err(refused(reason, true)),
+            Err(_) => Err(Unapplied::AskAgain),
         }
     }
 
-    fn is_applied(&mut self, mark: FleetMark, duty: Option<TrialDuty>) {
-        let is_other = self.member.running.is_none_or(|it| it.version != mark.version);
+    fn is_applied(&mut self, place: FleetPlace, duty: Option<TrialDuty>) {
+        let mark = place.mark;
+        let is_other = self.member.running.as_ref().is_none_or(|it| it.mark.id != mark.id);
         if is_other {
             (self.since, self.status.drift) = (now_s(), 0);
-            let (version, trial) = (mark.version, mark.is_on_trial);
-            tracing::info!(version, trial, "a version of the fleet is in force");
+            let (version, id, trial) = (mark.version, mark.id.short(), mark.is_on_trial);
+            tracing::info!(version, id, trial, "a version of the fleet is in force");
         }
         self.begin_to_try(mark, duty);
-        self.member.has_applied(mark);
+        self.has_no_mismatch();
+        self.member.has_applied(place);
         self.refused_at = None;
         self.show_member();
     }
 
-    fn refuse(&mut self, version: i64, reason: String) {
-        if self.member.refused.as_ref().is_none_or(|it| it.version != version || it.reason != reason) {
+    /// This member runs what it should: what was wrong before is over.
+    fn settle(&mut self) {
+        if self.member.refused.is_some() || self.member.mismatch.is_some() {
+            self.has_no_mismatch();
+            self.member.is_settled();
+            self.refused_at = None;
+            self.show_member();
+        }
+    }
+
+    fn refuse(&mut self, mark: FleetMark, reason: String, may_be_retried: bool) {
+        let (version, id) = (mark.version, mark.id);
+        if self.member.refused.as_ref().is_none_or(|it| it.id != id || it.reason != reason) {
             tracing::warn!(
                 version,
                 reason,
                 "a version of the fleet cannot be applied; the configuration stays as it is"
             );
         }
-        self.member.has_refused(version, reason);
+        self.has_no_mismatch();
+        self.member.has_refused(RefusedVersion { version, id, reason, may_be_retried });
         self.refused_at = Some(Instant::now());
         self.show_member();
+    }
+
+    fn has_mismatch(&mut self, mismatch: Mismatch) {
+        if self.member.mismatch.as_ref() == Some(&mismatch) {
+            return;
+        }
+        let reason = &mismatch.reason;
+        tracing::error!(
+            reason,
+            "this member does not run what the fleet has, and cannot tell which of them is right; NARROWS FLEET RESTORE on the \
+             member with the right configuration makes it that of all"
+        );
+        self.member.has_mismatch(mismatch);
+        self.show_member();
+    }
+
+    fn has_no_mismatch(&self) {
+        if self.member.mismatch.is_some() {
+            tracing::info!("what the fleet has follows from what runs here again");
+        }
     }
 
     fn show_member(&self) {
@@ -311,7 +403,7 @@ impl Runner {
     }
 
     fn has_contact(&mut self) {
-        if std::mem::take(&mut self.trouble.is_there) && self.trouble.is_told {
+        if self.trouble.is_over() {
             tracing::info!(endpoint = self.etcd.endpoint(), "etcd answers");
         }
         self.view.change(|view| {
@@ -321,14 +413,9 @@ impl Runner {
     }
 
     fn has_trouble(&mut self, reason: String) {
-        let (endpoint, trouble) = (self.etcd.endpoint(), &mut self.trouble);
-        if !std::mem::replace(&mut trouble.is_there, true) {
-            // An etcd that answers every other time would fill the log.
-            trouble.is_told = trouble.last_told.is_none_or(|last| last.elapsed() >= QUIET);
-            if trouble.is_told {
-                trouble.last_told = Some(Instant::now());
-                tracing::warn!(endpoint, reason, "etcd cannot be used; the configuration stays as it is");
-            }
+        let endpoint = self.etcd.endpoint();
+        if self.trouble.is_seen(Instant::now()) {
+            tracing::warn!(endpoint, reason, "etcd cannot be used; the configuration stays as it is");
         }
         self.view.change(|view| {
             view.trouble = Some(format!("{endpoint}: {reason}"));
@@ -337,6 +424,21 @@ impl Runner {
         self.etcd.turn_away();
         self.is_without_etcd(&reason);
     }
+}
+
+/// Why a version was not applied.
+enum Unapplied {
+    /// It does not follow from what runs here.
+    Mismatch(Mismatch),
+    /// It cannot be applied.
+    Refused {
+        /// Why.
+        reason: String,
+        /// Whether the same version can be applied at another time.
+        may_be_retried: bool,
+    },
+    /// Nobody has answered: it is asked for again.
+    AskAgain,
 }
 
 /// The pause between two looks at etcd, if nothing wakes the thread.
@@ -361,5 +463,21 @@ const STORED_TIME: Duration = Duration::from_secs(2);
 /// After which time a refused version is tried again: a full disk is one day not full.
 const RETRY_REFUSED: Duration = Duration::from_secs(30);
 
-/// The time after a log line about etcd in which the next trouble is not logged.
+/// The time after a log line about etcd in which no other one is written.
 const QUIET: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_that_lasts_is_logged_however_soon_it_follows_another() {
+        let (mut it, began) = (Trouble::default(), Instant::now());
+        let at = |seconds| began + Duration::from_secs(seconds);
+        assert!(it.is_seen(at(0)) && !it.is_seen(at(1)) && it.is_over());
+        // One that is short is not.
+        assert!(!it.is_seen(at(2)) && !it.is_over());
+        assert!(!it.is_seen(at(3)) && !it.is_seen(at(59)) && it.is_seen(at(60)) && !it.is_seen(at(200)));
+        assert!(it.is_over() && !it.is_over());
+    }
+}

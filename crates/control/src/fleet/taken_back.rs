@@ -2,11 +2,16 @@
 
 use serde_json::{Value as Json, json};
 
+use super::member::FleetTrial;
+use crate::versions::VersionId;
+
 /// A version that was taken back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TakenBack {
     /// Its number.
     pub version: i64,
+    /// Its id.
+    pub id: VersionId,
     /// The member on which the trial began.
     pub by: String,
     /// Who has tried it.
@@ -20,7 +25,7 @@ pub struct TakenBack {
 /// The value with one more version. Of what is there, the last ones are kept; what cannot be read is left out.
 pub fn with(value: Option<&[u8]>, one: &TakenBack) -> String {
     let mut all = value.map(decode).unwrap_or_default();
-    all.retain(|it| it.version != one.version);
+    all.retain(|it| it.id != one.id);
     all.push(one.clone());
     let from = all.len().saturating_sub(KEPT);
     let list: Vec<Json> = all.iter().skip(from).map(TakenBack::encode).collect();
@@ -34,10 +39,23 @@ pub fn decode(value: &[u8]) -> Vec<TakenBack> {
 }
 
 impl TakenBack {
+    /// One whose trial has ended `at` that second since 1970.
+    pub fn of(trial: &FleetTrial, reason: &str, at: i64) -> TakenBack {
+        TakenBack {
+            version: trial.mark.version,
+            id: trial.mark.id,
+            by: trial.by.clone(),
+            nodes: trial.nodes.clone(),
+            reason: reason.to_owned(),
+            at,
+        }
+    }
+
     fn encode(&self) -> Json {
         let reason: String = self.reason.chars().take(LONGEST_REASON).collect();
         json!({
             "version": self.version,
+            "id": self.id.to_string(),
             "by": self.by,
             "nodes": self.nodes.iter().take(MOST_NODES).collect::<Vec<_>>(),
             "reason": reason,
@@ -50,6 +68,7 @@ impl TakenBack {
         let nodes = json["nodes"].as_array().into_iter().flatten().filter_map(Json::as_str);
         Some(TakenBack {
             version: json["version"].as_i64()?,
+            id: VersionId::parse(json["id"].as_str()?)?,
             by: text("by"),
             nodes: nodes.map(str::to_owned).collect(),
             reason: text("reason"),
@@ -73,8 +92,9 @@ mod tests {
 
     #[test]
     fn the_last_ones_are_kept_as_they_were_written() {
-        let one = |version| TakenBack {
+        let one = |version: i64| TakenBack {
             version,
+            id: VersionId::of(&version.to_le_bytes()),
             by: "a".to_owned(),
             nodes: vec!["b".to_owned()],
             reason: "why".to_owned(),

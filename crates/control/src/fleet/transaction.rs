@@ -15,6 +15,8 @@ pub struct KeyValue {
     pub value: Vec<u8>,
     /// The revision at which it was written.
     pub revision: i64,
+    /// The lease that it goes with; 0: it stays.
+    pub lease: i64,
 }
 
 /// What an answer to a transaction has: whether its conditions held, and what each range found.
@@ -26,6 +28,8 @@ pub struct TransactionOutcome {
     pub found: Vec<Vec<KeyValue>>,
     /// The revision of etcd after it: that of all that it has written.
     pub revision: i64,
+    /// The id of the cluster that has answered.
+    pub cluster: u64,
 }
 
 /// A transaction.
@@ -92,6 +96,7 @@ impl TransactionOutcome {
             has_succeeded: answer["succeeded"] == true,
             found: responses.map(|response| pairs(&response["response_range"])).collect(),
             revision: number(&answer["header"]["revision"]).unwrap_or_default(),
+            cluster: cluster(answer),
         }
     }
 
@@ -114,9 +119,16 @@ pub fn pairs(answer: &Json) -> Vec<KeyValue> {
             key: String::from_utf8(bytes(&json["key"])?).ok()?,
             value: bytes(&json["value"])?,
             revision: number(&json["mod_revision"])?,
+            lease: number(&json["lease"]).unwrap_or_default(),
         })
     };
     answer["kvs"].as_array().into_iter().flatten().filter_map(pair).collect()
+}
+
+/// The id of the cluster that has given an answer.
+pub fn cluster(answer: &Json) -> u64 {
+    let id = &answer["header"]["cluster_id"];
+    id.as_str().and_then(|text| text.parse().ok()).or_else(|| id.as_u64()).unwrap_or_default()
 }
 
 /// A number, which JSON of Protocol Buffers has as a text.

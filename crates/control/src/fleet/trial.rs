@@ -48,14 +48,17 @@ pub fn judge(trial: &FleetTrial, reports: &[NodeReport], elapsed: Duration, has_
 /// How far a member is; fails with why it is not trying the version.
 fn standing(trial: &FleetTrial, report: Option<&NodeReport>) -> Result<Standing, String> {
     let Some(report) = report else { return Err("does not report".to_owned()) };
-    if let Some(refused) = report.refused.as_ref().filter(|it| it.version == trial.version) {
+    if let Some(refused) = report.refused.as_ref().filter(|it| it.id == trial.mark.id) {
         return Ok(Standing::Failed(format!("has refused it: {}", refused.reason)));
     }
-    if report.running.is_none_or(|mark| mark.version != trial.version) {
+    if report.running.is_none_or(|mark| mark.id != trial.mark.id) {
+        if !report.mismatch.is_empty() {
+            return Ok(Standing::Failed(format!("cannot apply it: {}", report.mismatch)));
+        }
         return Err("does not run it".to_owned());
     }
     match &report.standing {
-        Some((version, standing)) if *version == trial.version => Ok(standing.clone()),
+        Some((version, standing)) if *version == trial.mark.version => Ok(standing.clone()),
         _ => Err("was started again, or does not say how it is with it".to_owned()),
     }
 }
@@ -67,10 +70,14 @@ const LONGEST_WAY: Duration = Duration::from_secs(10);
 mod tests {
     use super::*;
     use crate::fleet::RefusedVersion;
-    use crate::versions::FleetMark;
+    use crate::versions::{FleetMark, VersionId};
+
+    fn mark(version: i64) -> FleetMark {
+        FleetMark { version, id: VersionId::of(&version.to_le_bytes()), is_on_trial: true }
+    }
 
     fn report(node: &str, runs: i64, standing: Standing) -> NodeReport {
-        let running = Some(FleetMark { version: runs, is_on_trial: true });
+        let running = Some(mark(runs));
         let standing = Some((runs, standing));
         NodeReport { node: node.to_owned(), running, standing, ..NodeReport::default() }
     }
@@ -78,7 +85,7 @@ mod tests {
     #[test]
     fn a_trial_passes_only_if_all_who_try_it_have_passed() {
         let nodes = vec!["a".to_owned(), "b".to_owned()];
-        let trial = FleetTrial { version: 5, nodes, by: "c".to_owned(), seconds: 1, revision: 1 };
+        let trial = FleetTrial { mark: mark(5), nodes, by: "c".to_owned(), seconds: 1, revision: 1 };
         let judge = |reports: &[NodeReport], seconds, has_begun| {
             super::judge(&trial, reports, Duration::from_secs(seconds), has_begun)
         };
@@ -101,7 +108,12 @@ mod tests {
             assert_eq!(judge(&reports, 0, true), back(reason));
         }
         let mut refuses = report("b", 4, Standing::Passed);
-        refuses.refused = Some(RefusedVersion { version: 5, reason: "why".to_owned() });
+        refuses.refused = Some(RefusedVersion {
+            version: 5,
+            id: mark(5).id,
+            reason: "why".to_owned(),
+            may_be_retried: true,
+        });
         let reports = [report("a", 5, Standing::Passed), refuses];
         assert_eq!(judge(&reports, 0, false), back("b has refused it: why"));
     }

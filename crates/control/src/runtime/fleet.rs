@@ -16,18 +16,21 @@ use super::load::Strictness;
 use crate::admin::settings::is_local_only;
 use crate::fleet::{
     FiguresWish, Fleet, FleetFigures, FleetOrder, FleetVersion, FleetView, FleetWish, LocalStatus,
-    NodeReport, Proposal, TakenBack, TrialDuty, TrialWish, shared, unusable,
+    NodeReport, Proposal, Reach, TakenBack, TrialDuty, shared, unusable,
 };
 use crate::monitor::plan::MonitorLogin;
 use crate::store::{Refusal, Store};
 use crate::tls::towards_anybody;
-use crate::versions::{ConfigDocument, FleetMark, RowChange, VersionOrigin, VersionSource, changes, summary};
+use crate::versions::{
+    ConfigDocument, FleetMark, FleetPlace, RowChange, VersionId, VersionOrigin, VersionSource, changes,
+    summary,
+};
 
 /// This member of a fleet.
 pub struct FleetMember {
     thread: Fleet,
     /// The version of the fleet that runs here, and what it holds; `None`: none, or it is not known any more.
-    applied: Option<(FleetMark, ConfigDocument)>,
+    applied: Option<(FleetPlace, ConfigDocument)>,
     /// What runs differently, and in which version of the own history that was found.
     drift: RefCell<Option<(i64, Arc<Vec<RowChange>>)>>,
     /// The status that the thread has received last, and when.
@@ -46,12 +49,12 @@ struct PendingChange {
     /// When the command arrived.
     since: Instant,
     /// The id of the version.
-    id: String,
+    id: VersionId,
     /// The whole configuration that is wanted here, with what is this member's own.
     document: ConfigDocument,
-    outcome: Receiver<Result<i64, String>>,
+    outcome: Receiver<Result<FleetMark, String>>,
     /// What has become of it, a version or none, and since when that is known.
-    end: Option<(Result<i64, String>, Instant)>,
+    end: Option<(Result<FleetMark, String>, Instant)>,
 }
 
 /// How far a change has come.
@@ -60,23 +63,23 @@ pub enum ChangeState {
     /// It is not known yet.
     Waits,
     /// It is that version of the fleet, which runs here.
-    InForce(i64),
+    InForce(FleetMark),
     /// It is that version of the fleet, which does not run here, and why.
-    NotHere(i64, String),
+    NotHere(FleetMark, String),
     /// It is no version.
     Refused(String),
 }
 
 impl FleetMember {
     /// The version of the fleet that was applied last, and what it holds.
-    pub fn applied(store: &mut Store) -> Option<(FleetMark, ConfigDocument)> {
-        let (mark, local) = store.fleet_mark().ok().flatten()?;
+    pub fn applied(store: &mut Store) -> Option<(FleetPlace, ConfigDocument)> {
+        let (place, local) = store.fleet_place().ok().flatten()?;
         let (document, _) = store.version_document(local).ok().flatten()?;
-        Some((mark, shared(&document)))
+        Some((place, shared(&document)))
     }
 
     /// The member that `thread` serves, and that runs what was `applied`.
-    pub fn new(thread: Fleet, applied: Option<(FleetMark, ConfigDocument)>) -> FleetMember {
+    pub fn new(thread: Fleet, applied: Option<(FleetPlace, ConfigDocument)>) -> FleetMember {
         FleetMember {
             thread,
             applied,
@@ -198,7 +201,7 @@ impl Runtime {
         let not_ready = obstacle(self).unwrap_or_default();
         let Some(member) = &mut self.fleet else { return };
         let drift = member.drift(store);
-        let is_on_trial = member.applied.as_ref().is_some_and(|(mark, _)| mark.is_on_trial);
+        let is_on_trial = member.applied.as_ref().is_some_and(|(place, _)| place.mark.is_on_trial);
         if is_on_trial && member.loaded.is_empty() && !drift.is_empty() {
             member.loaded = summary(&drift);
         }
@@ -219,8 +222,8 @@ impl Runtime {
 
     /// Makes a version of the fleet the configuration.
     pub fn serve_fleet(&mut self, store: &mut Store, wish: FleetWish) {
-        let FleetWish { mark, version, done } = wish;
-        let applied = self.apply_of_fleet(store, mark, *version);
+        let FleetWish { place, version, done } = wish;
+        let applied = self.apply_of_fleet(store, place, *version);
         // A thread that has ended needs no answer.
         let _ = done.send(applied.map_err(|refusal| refusal.to_string()));
     }
@@ -228,9 +231,10 @@ impl Runtime {
     fn apply_of_fleet(
         &mut self,
         store: &mut Store,
-        mark: FleetMark,
+        place: FleetPlace,
         version: FleetVersion,
     ) -> Result<Option<TrialDuty>, Refusal> {
+        let mark = place.mark;
         let pending = self.fleet.iter().flat_map(|member| &member.pending);
         let own = pending.filter(|pending| pending.id == version.id).map(|pending| &pending.document).next();
         let whole = version.document.over(own.unwrap_or_else(|| store.current()));
@@ -241,13 +245,17 @@ impl Runtime {
             user,
             client,
             source: VersionSource::Fleet,
-            command: format!("version {} of the fleet{what}, made on {node}: {command}", mark.version),
+            command: format!(
+                "version {} of the fleet ({}){what}, made on {node}: {command}",
+                mark.version,
+                mark.id.short()
+            ),
             comment,
-            fleet: Some(mark),
+            fleet: Some(place.clone()),
         };
         self.apply(store, &whole, (&origin, Strictness::NothingLeftOut))?;
         if let Some(member) = &mut self.fleet {
-            member.applied = Some((mark, document));
+            member.applied = Some((place, document));
             member.drift.take();
             member.loaded.clear();
         }
@@ -273,7 +281,7 @@ impl Runtime {
         &mut self,
         store: &mut Store,
         document: &ConfigDocument,
-        (origin, trial, since): (&VersionOrigin, Option<TrialWish>, Instant),
+        (origin, reach, since): (&VersionOrigin, Reach, Instant),
     ) -> Result<(), Refusal> {
         self.examine(store, document)?;
         let Some(member) = &mut self.fleet else {
@@ -286,18 +294,18 @@ impl Runtime {
         if let Some(trouble) = view.trouble {
             return Err(Refusal::admin(format!("{}; nothing has changed", unusable(&trouble))));
         }
-        if trial.is_some() && view.seen.head == 0 {
+        if matches!(reach, Reach::Trial(_)) && view.seen.head.is_none() {
             return Err(Refusal::admin("the fleet has no version yet that members could go back to"));
         }
         if member.pending.iter_mut().any(|pending| pending.end().is_none()) {
             return Err(Refusal::admin("another change is on its way to the fleet"));
         }
         member.pending.retain_mut(|pending| !pending.is_forgotten());
-        let id = format!("{:032x}", rand::random::<u128>());
-        let version = FleetVersion::new(id.clone(), member.node(), origin, document);
+        let base = view.member.running.as_ref();
+        let version = FleetVersion::new(member.node(), base, origin, document);
         let (to, outcome) = channel();
-        let base = view.member.running.map_or(0, |mark| mark.version);
-        member.thread.send(FleetOrder::Propose(Box::new(Proposal { version, base, trial, outcome: to })));
+        let (id, base) = (version.id, base.map(|place| place.mark.id));
+        member.thread.send(FleetOrder::Propose(Box::new(Proposal { version, base, reach, outcome: to })));
         let document = document.clone();
         member.pending.push(PendingChange { since, id, document, outcome, end: None });
         Ok(())
@@ -328,7 +336,7 @@ impl Runtime {
 
 impl PendingChange {
     /// What has become of it; `None`: that is not known yet.
-    fn end(&mut self) -> Option<&(Result<i64, String>, Instant)> {
+    fn end(&mut self) -> Option<&(Result<FleetMark, String>, Instant)> {
         if self.end.is_none() {
             let end = match self.outcome.try_recv() {
                 Ok(end) => Some(end),
@@ -346,23 +354,21 @@ impl PendingChange {
     }
 
     fn state(&mut self, view: &FleetView) -> ChangeState {
-        let (version, at) = match self.end() {
+        let (mark, at) = match self.end() {
             None => return ChangeState::Waits,
             Some((Err(reason), _)) => return ChangeState::Refused(reason.clone()),
-            Some((Ok(version), at)) => (*version, *at),
+            Some((Ok(mark), at)) => (*mark, *at),
         };
         let member = &view.member;
-        if member.running.is_some_and(|mark| mark.version >= version && !mark.is_on_trial) {
-            return ChangeState::InForce(version);
+        let is_in_force = |place: &FleetPlace| !place.mark.is_on_trial && place.includes(mark.id);
+        if member.running.as_ref().is_some_and(is_in_force) {
+            return ChangeState::InForce(mark);
         }
-        match &member.refused {
-            Some(refused) if refused.version == version => {
-                ChangeState::NotHere(version, refused.reason.clone())
-            }
-            _ if at.elapsed() >= LONGEST_APPLY => {
-                ChangeState::NotHere(version, "it was not applied yet".to_owned())
-            }
-            _ => ChangeState::Waits,
+        match (&member.refused, &member.mismatch) {
+            (Some(refused), _) if refused.id == mark.id => ChangeState::NotHere(mark, refused.reason.clone()),
+            _ if at.elapsed() < LONGEST_APPLY => ChangeState::Waits,
+            (_, Some(mismatch)) => ChangeState::NotHere(mark, mismatch.reason.clone()),
+            _ => ChangeState::NotHere(mark, "it was not applied yet".to_owned()),
         }
     }
 }

@@ -7,14 +7,14 @@ use serde_json::{Value as Json, json};
 use super::Store;
 use super::answer::Refusal;
 use crate::schema::{Database, Table, of_fleet};
-use crate::versions::FleetMark;
+use crate::versions::{FleetHome, FleetMark, FleetPlace, VersionId};
 
 impl Store {
     /// The version of the fleet that was applied last, and the version that it made here; `None`: none ever was.
     ///
     /// # Errors
     /// SQLite's error.
-    pub fn fleet_mark(&mut self) -> Result<Option<(FleetMark, i64)>, Refusal> {
+    pub fn fleet_place(&mut self) -> Result<Option<(FleetPlace, i64)>, Refusal> {
         Ok(read(self.all.open()?)?)
     }
 
@@ -69,18 +69,39 @@ impl Store {
 }
 
 /// Records the version of the fleet that was applied, and the version that it made here.
-pub(super) fn write(connection: &Connection, mark: FleetMark, local: i64) -> rusqlite::Result<()> {
-    let value = json!({ "version": mark.version, "on_trial": mark.is_on_trial, "here": local });
+pub(super) fn write(connection: &Connection, place: &FleetPlace, local: i64) -> rusqlite::Result<()> {
+    let FleetPlace { mark, lineage, home, former } = place;
+    let value = json!({
+        "version": mark.version,
+        "id": mark.id.to_string(),
+        "on_trial": mark.is_on_trial,
+        "lineage": lineage.iter().map(VersionId::to_string).collect::<Vec<_>>(),
+        "home": home.to_json(),
+        "former": former.iter().map(FleetHome::to_json).collect::<Vec<_>>(),
+        "here": local,
+    });
     let sql = "INSERT OR REPLACE INTO disk.global_settings (variable_name, variable_value) VALUES (?1, ?2)";
     connection.execute(sql, [NAME, &value.to_string()]).map(drop)
 }
 
-pub(super) fn read(connection: &Connection) -> rusqlite::Result<Option<(FleetMark, i64)>> {
+pub(super) fn read(connection: &Connection) -> rusqlite::Result<Option<(FleetPlace, i64)>> {
     let sql = "SELECT variable_value FROM disk.global_settings WHERE variable_name = ?1";
     let value: Option<String> = connection.query_row(sql, [NAME], |row| row.get(0)).optional()?;
     let value: Json = value.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
-    let mark = |version| FleetMark { version, is_on_trial: value["on_trial"] == true };
-    Ok(value["version"].as_i64().map(mark).zip(value["here"].as_i64()))
+    Ok(place(&value).zip(value["here"].as_i64()))
+}
+
+/// What [`write`] wrote; `None`: it is something else.
+fn place(value: &Json) -> Option<FleetPlace> {
+    let id = |json: &Json| VersionId::parse(json.as_str()?);
+    let mark = FleetMark {
+        version: value["version"].as_i64()?,
+        id: id(&value["id"])?,
+        is_on_trial: value["on_trial"] == true,
+    };
+    let lineage = value["lineage"].as_array()?.iter().map(id).collect::<Option<_>>()?;
+    let former = value["former"].as_array()?.iter().map(FleetHome::from_json).collect::<Option<_>>()?;
+    Some(FleetPlace { mark, lineage, home: FleetHome::from_json(&value["home"])?, former })
 }
 
 /// Forgets a version of the fleet that was stored here as a later version than `runs`: it never came into force.

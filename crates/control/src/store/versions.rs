@@ -256,8 +256,8 @@ impl Store {
             self.current.version = add(connection, &self.current.document, &after, origin, kept)?;
             self.current.document = after;
         }
-        if let Some(mark) = origin.fleet {
-            fleet::write(connection, mark, self.current.version)?;
+        if let Some(place) = &origin.fleet {
+            fleet::write(connection, place, self.current.version)?;
         }
         Ok(Changed { prepared, version: self.current.version, answer })
     }

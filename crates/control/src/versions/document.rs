@@ -152,7 +152,14 @@ impl ConfigDocument {
     /// # Errors
     /// See [`ConfigDocumentError`].
     pub fn from_json(written: &[u8]) -> Result<(ConfigDocument, Vec<String>), ConfigDocumentError> {
-        let written: Json = serde_json::from_slice(written)?;
+        ConfigDocument::from_value(&serde_json::from_slice(written)?)
+    }
+
+    /// The same, of JSON that was read.
+    ///
+    /// # Errors
+    /// See [`ConfigDocumentError`].
+    pub fn from_value(written: &Json) -> Result<(ConfigDocument, Vec<String>), ConfigDocumentError> {
         let found = written["form"].as_u64().unwrap_or(0);
         if found != FORM {
             return Err(ConfigDocumentError::Form { found });

@@ -10,5 +10,5 @@ mod passwords;
 
 pub use changes::{ChangeKind, RowChange, changes, key, key_of, row_change, summary};
 pub use document::{ConfigDocument, ConfigDocumentError, checksum};
-pub use origin::{FleetMark, VersionOrigin, VersionSource};
+pub use origin::{FleetHome, FleetMark, FleetPlace, VersionId, VersionOrigin, VersionSource};
 pub use passwords::{passwords_of_document, passwords_of_row, passwords_of_variable};

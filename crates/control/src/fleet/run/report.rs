@@ -14,10 +14,13 @@ use super::super::report::{NodeReport, ReportOrigin};
 use super::super::taken_back::{self, TakenBack};
 use super::super::transaction::{KeyValue, Transaction};
 use super::{Runner, now_s};
+use crate::versions::FleetPlace;
 
 /// What this process knows of the report under its name.
 pub(super) struct OwnReport {
     origin: ReportOrigin,
+    /// When this process has begun, in seconds since 1970.
+    began: i64,
     /// Where the others reach this one, if its settings say so.
     address: Option<String>,
     /// The name of this machine.
@@ -48,6 +51,7 @@ impl OwnReport {
     pub fn new(uuid: String, address: Option<String>) -> OwnReport {
         OwnReport {
             origin: ReportOrigin { uuid, process: format!("{:016x}", rand::random::<u64>()) },
+            began: now_s(),
             address,
             host: host_name(),
             toward_etcd: None,
@@ -67,15 +71,21 @@ impl OwnReport {
         self.written.is_some() && self.rival.is_none()
     }
 
-    /// Why this one does not report, if another one does so with its name.
-    pub fn obstacle(&self) -> Option<String> {
+    /// Whether another Narrows reports with the name of this one.
+    pub fn has_rival(&self) -> bool {
+        self.rival.is_some()
+    }
+
+    /// Why this one does not report, if another one does so with its name, under `key`.
+    pub fn obstacle(&self, key: &str) -> Option<String> {
         let rival = &self.rival.as_ref()?.report;
         let place = match rival.address.is_empty() {
             true => String::new(),
             false => format!(", at {},", rival.address),
         };
         Some(format!(
-            "another Narrows{place} has the name {}: give one of them another `node` in [fleet]",
+            "another Narrows{place} has the name {}: give one of them another `node` in [fleet] (if there is no other one, \
+             etcdctl del {key} removes its report)",
             rival.node
         ))
     }
@@ -109,7 +119,7 @@ impl Runner {
                 return Ok(());
             }
             let has_written = self.own.written.is_some();
-            match claim(&self.own.origin, has_written, outcome.first()) {
+            match claim(&self.own.origin, self.own.began, has_written, outcome.first()) {
                 ReportClaim::Write(revision) => self.own.revision = revision,
                 ReportClaim::KeepAway(other) => {
                     self.has_rival(*other);
@@ -127,9 +137,12 @@ impl Runner {
         NodeReport {
             node: self.member.node.clone(),
             origin: self.own.origin.clone(),
-            running: self.member.running,
+            running: self.member.running.as_ref().map(|place| place.mark),
+            settled: self.member.running.as_ref().and_then(FleetPlace::settled),
+            home: self.member.running.as_ref().map(|place| place.home.clone()),
             since: self.since,
             refused: self.member.refused.clone(),
+            mismatch: self.mismatch().unwrap_or_default(),
             drift: self.status.drift,
             not_ready: self.status.not_ready.clone(),
             local_version: self.status.local_version,
@@ -140,6 +153,11 @@ impl Runner {
             standing: self.standing(),
             revision: 0,
         }
+    }
+
+    /// Why it cannot be said that this member runs what the fleet has.
+    fn mismatch(&self) -> Option<String> {
+        self.member.mismatch.as_ref().map(|it| it.reason.clone()).or_else(|| self.strangers.clone())
     }
 
     /// Another Narrows reports with the name of this one. That it has only died, and this one is in its place, shows within
@@ -162,7 +180,7 @@ impl Runner {
                 "another Narrows of the fleet has the same name: this one follows the fleet, does not report, and changes nothing"
             );
         }
-        let obstacle = self.own.obstacle();
+        let obstacle = self.own.obstacle(&self.keys.node(&self.member.node));
         self.view.change(|view| view.rival = obstacle);
     }
 
@@ -192,7 +210,11 @@ impl Runner {
     /// The reports of all members.
     pub(super) async fn members(&mut self) -> Result<Vec<NodeReport>, String> {
         let pairs = self.etcd.all(&self.keys.nodes(), MOST_MEMBERS).await?;
+        // One without a lease was not written by a member.
         let report = |pair: &KeyValue| {
+            if pair.lease == 0 {
+                return None;
+            }
             Some(NodeReport { revision: pair.revision, ..NodeReport::decode(&pair.value)? })
         };
         let members: Vec<_> = pairs.iter().filter_map(report).collect();

@@ -7,7 +7,7 @@ use narrows_proxy::rt::Instant;
 
 use super::super::etcd::USUAL_TIME;
 use super::super::member::FleetTrial;
-use super::super::propose::{self, Proposal, TrialWish};
+use super::super::propose::{self, Proposal, Reach};
 use super::super::record;
 use super::super::report::NodeReport;
 use super::super::taken_back::{self, TakenBack};
@@ -16,10 +16,11 @@ use super::super::trial::{TrialState, judge};
 use super::super::unusable;
 use super::report::LONGEST_LEASE;
 use super::{Runner, now_s};
+use crate::versions::FleetMark;
 
 /// A trial that was begun here.
 pub(super) struct OwnTrial {
-    version: i64,
+    mark: FleetMark,
     nodes: Vec<String>,
     began: Instant,
     /// Whether all members were seen to run it.
@@ -31,12 +32,12 @@ pub(super) struct OwnTrial {
     /// When etcd was back last, and its revision then: reports that are older say nothing any more.
     returned: Option<(Instant, i64)>,
     /// Who waits for its end.
-    outcome: Option<Sender<Result<i64, String>>>,
+    outcome: Option<Sender<Result<FleetMark, String>>>,
 }
 
 impl OwnTrial {
     /// Answers who waits, once.
-    fn answer(&mut self, outcome: Result<i64, String>) {
+    fn answer(&mut self, outcome: Result<FleetMark, String>) {
         // A control thread that has ended needs no answer.
         let _ = self.outcome.take().map(|to| to.send(outcome));
     }
@@ -46,19 +47,20 @@ impl Runner {
     /// Stores a change as the next version, or begins its trial.
     pub(super) async fn propose(&mut self, proposal: Proposal) {
         let lease = self.lease.map(|(lease, _)| lease);
-        let stored = match self.look_anywhere().await {
-            _ if self.own.obstacle().is_some() => Err(self.own.obstacle().unwrap_or_default()),
-            Ok(()) => {
+        let obstacle = self.own.obstacle(&self.keys.node(&self.member.node)).or_else(|| self.uncertainty());
+        let stored = match (obstacle, self.look_at_all().await) {
+            (Some(obstacle), _) => Err(obstacle),
+            (None, Ok(reports)) => {
                 let here = (&self.member, &self.seen, lease);
-                propose::store((&mut self.etcd, &self.keys), here, &proposal).await
+                propose::store((&mut self.etcd, &self.keys), here, &reports, &proposal).await
             }
-            Err(reason) => Err(format!("{}; nothing has changed", unusable(&reason))),
+            (None, Err(reason)) => Err(format!("{}; nothing has changed", unusable(&reason))),
         };
-        match (stored, &proposal.trial) {
-            (Ok(version), Some(TrialWish { nodes, .. })) => {
+        match (stored, &proposal.reach) {
+            (Ok(mark), Reach::Trial(wish)) => {
                 self.trial = Some(OwnTrial {
-                    version,
-                    nodes: nodes.clone(),
+                    mark,
+                    nodes: wish.nodes.clone(),
                     began: Instant::now(),
                     has_begun: false,
                     failed: None,
@@ -72,6 +74,56 @@ impl Runner {
         }
     }
 
+    /// The reports of all members, and then the head: what they report is not newer than it, unless etcd has lost something.
+    async fn look_at_all(&mut self) -> Result<Vec<NodeReport>, String> {
+        self.look_anywhere().await?;
+        let reports = self.members().await?;
+        self.look_anywhere().await?;
+        Ok(reports)
+    }
+
+    /// Lists a trial as taken back that has ended without anybody: its member has died, and its lease has ended. All members
+    /// try, and the first one succeeds.
+    pub(super) async fn list_vanished(&mut self) {
+        let Some(trial) = self.vanished.take() else { return };
+        let (running, head) = (self.member.running.as_ref(), self.seen.head);
+        let is_newest = running.map(|place| place.mark.id) == head.map(|head| head.id);
+        if running.is_some_and(|place| !place.mark.is_on_trial && place.includes(trial.mark.id))
+            || head.is_none()
+        {
+            return;
+        }
+        let is_listed = is_newest && self.list(&trial).await.unwrap_or(false);
+        if !is_listed && self.vanished.is_none() {
+            self.vanished = Some(trial);
+        }
+    }
+
+    /// Adds a trial to the list, unless it is there; returns whether it is there now.
+    async fn list(&mut self, trial: &FleetTrial) -> Result<bool, String> {
+        let key = self.keys.taken_back();
+        let outcome = self.etcd.run(&Transaction::default().get(&key), USUAL_TIME).await?;
+        let found = outcome.first();
+        let value = found.map(|pair| pair.value.as_slice());
+        if value.is_some_and(|value| taken_back::decode(value).iter().any(|it| it.id == trial.mark.id)) {
+            return Ok(true);
+        }
+        let reason = format!(
+            "{}, on which it was begun, has ended or did not reach etcd for as long as its lease",
+            trial.by
+        );
+        let (version, by) = (trial.mark.version, &trial.by);
+        let add = Transaction::default()
+            .when(&key, found.map_or(0, |pair| pair.revision))
+            .when(&self.keys.head(), self.seen.revision)
+            .put(&key, taken_back::with(value, &TakenBack::of(trial, &reason, now_s())), None);
+        let outcome = self.etcd.run(&add, USUAL_TIME).await?;
+        if outcome.has_succeeded {
+            tracing::warn!(version, by, "a trial has ended with the lease of the member that has begun it");
+        }
+        Ok(outcome.has_succeeded)
+    }
+
     /// Ends a trial that was begun here, once it is known how.
     pub(super) async fn go_on_with_trial(&mut self) {
         let here = self.seen.trial.clone().filter(|trial| trial.by == self.member.node);
@@ -79,14 +131,14 @@ impl Runner {
             // A former process has begun it.
             if let Some(trial) = here.filter(|_| self.own.is_ours()) {
                 tracing::warn!(
-                    version = trial.version,
+                    version = trial.mark.version,
                     "a trial is taken back: the process that began it has ended"
                 );
                 self.take_back(&trial, "the process that began it has ended").await;
             }
             return;
         };
-        let Some(trial) = here.filter(|trial| trial.version == own.version) else {
+        let Some(trial) = here.filter(|trial| trial.mark.id == own.mark.id) else {
             return self.end(own).await;
         };
         if let Some(reason) = &own.failed {
@@ -99,15 +151,17 @@ impl Runner {
 
     /// Answers what has become of a trial that is over.
     async fn end(&mut self, mut own: OwnTrial) {
+        let (mark, head) = (own.mark, self.seen.head);
         // A newer head says nothing about this one, which may have been taken back before.
-        let was_taken_back = self.seen.head > own.version
+        let was_taken_back = self.seen.head_number() > mark.version
             && (own.failed.is_some()
-                || self.taken_back().await.is_ok_and(|all| all.iter().any(|it| it.version == own.version)));
-        let outcome = match self.seen.head >= own.version && !was_taken_back {
-            true => Ok(own.version),
+                || self.taken_back().await.is_ok_and(|all| all.iter().any(|it| it.id == mark.id)));
+        let is_kept = head.is_some_and(|head| head.id == mark.id || head.version > mark.version);
+        let outcome = match is_kept && !was_taken_back {
+            true => Ok(mark),
             false => {
                 let reason = own.failed.take().unwrap_or_else(|| "its lease in etcd has ended".to_owned());
-                Err(format!("version {} was taken back: {reason}", own.version))
+                Err(format!("version {} was taken back: {reason}", mark.version))
             }
         };
         own.answer(outcome);
@@ -126,7 +180,7 @@ impl Runner {
             TrialState::Begins => {}
             TrialState::Runs => own.has_begun = true,
             TrialState::TakenBack(reason) => {
-                tracing::warn!(version = own.version, reason, "a version of the fleet is taken back");
+                tracing::warn!(version = own.mark.version, reason, "a version of the fleet is taken back");
                 self.take_back(trial, &reason).await;
                 own.failed = Some(reason);
             }
@@ -139,7 +193,7 @@ impl Runner {
         let Some(own) = &mut self.trial else { return };
         let since = *own.without_etcd.get_or_insert_with(Instant::now);
         if since.elapsed() >= LONGEST_SILENCE {
-            let (version, nodes) = (own.version, own.nodes.join(", "));
+            let (version, nodes) = (own.mark.version, own.nodes.join(", "));
             let cannot = unusable(reason);
             own.answer(Err(format!(
                 "{cannot}: it is not known what becomes of version {version} of the fleet. It is on trial on {nodes} until etcd \
@@ -162,7 +216,7 @@ impl Runner {
 
     /// Makes the version on trial the head. Whether that has succeeded is seen at the next look.
     async fn promote(&mut self, trial: &FleetTrial, reports: impl Iterator<Item = &NodeReport>) {
-        let head = record::head(trial.version, self.seen.last);
+        let head = record::head(Some(FleetMark { is_on_trial: false, ..trial.mark }), self.seen.last);
         let promote = Transaction::default()
             .when(&self.keys.head(), self.seen.revision)
             .when(&self.keys.trial(), trial.revision);
@@ -179,13 +233,7 @@ impl Runner {
         let read = Transaction::default().get(&key);
         let Ok(outcome) = self.etcd.run(&read, USUAL_TIME).await else { return };
         let found = outcome.first();
-        let one = TakenBack {
-            version: trial.version,
-            by: trial.by.clone(),
-            nodes: trial.nodes.clone(),
-            reason: reason.to_owned(),
-            at: now_s(),
-        };
+        let one = TakenBack::of(trial, reason, now_s());
         let end = Transaction::default()
             .when(&trial_key, trial.revision)
             .when(&key, found.map_or(0, |pair| pair.revision))

@@ -50,7 +50,7 @@ impl Runner {
 
     /// For how long a version on trial must run.
     fn length_of(&self, version: i64) -> Duration {
-        let trial = self.seen.trial.as_ref().filter(|trial| trial.version == version);
+        let trial = self.seen.trial.as_ref().filter(|trial| trial.mark.version == version);
         trial.map_or(Duration::MAX, |trial| Duration::from_secs(trial.seconds))
     }
 }

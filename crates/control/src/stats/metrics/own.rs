@@ -187,17 +187,22 @@ fn write_fleet(page: &mut Page, sources: &Sources<'_>) {
         (
             "narrows_fleet_version",
             "The version of the fleet that runs here; 0: none.",
-            of_view(|view| view.member.running.map_or(0, |mark| mark.version)),
+            of_view(|view| view.running().map_or(0, |mark| mark.version)),
         ),
         (
             "narrows_fleet_head_version",
             "The version that all members of the fleet are to run, as etcd has said last; 0: none.",
-            of_view(|view| view.seen.head),
+            of_view(|view| view.seen.head_number()),
         ),
         (
             "narrows_fleet_refused_version",
             "The version of the fleet that was refused here; 0: none.",
             of_view(|view| view.member.refused.as_ref().map_or(0, |refused| refused.version)),
+        ),
+        (
+            "narrows_fleet_mismatch",
+            "1 if what etcd has does not follow from the version that runs here, or a server of etcd is of another cluster; 0 if all is one.",
+            of_view(|view| i64::from(view.mismatch().is_some())),
         ),
         (
             "narrows_fleet_drift_rows",
