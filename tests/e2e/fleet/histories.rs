@@ -313,7 +313,11 @@ fn id_of(admin: &mut RawClient, tag: &str) -> String {
     let sql = format!(
         "SELECT command FROM disk.narrows_config_history WHERE comment = '{tag}' AND source = 'fleet'"
     );
-    let command = admin.query(sql).cell().unwrap_or_else(|| panic!("{tag} was confirmed"));
+    let found = admin.query(sql).text_rows().concat();
+    let all = "SELECT version, source, command, comment FROM disk.narrows_config_history ORDER BY version DESC LIMIT 12";
+    let [Some(command)] = &found[..] else {
+        panic!("{tag} was confirmed: {:#?}", admin.query(all).text_rows())
+    };
     let id = command.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
     id.unwrap_or_else(|| panic!("{command}")).0.to_owned()
 }
