@@ -113,7 +113,7 @@ fn make_differ(admin: &mut RawClient, layered: &Layered, number: u32) {
             moves.iter().for_each(|statement| done(admin, statement));
         }
     }
-    if number % 3 == 0 {
+    if number.is_multiple_of(3) {
         done(admin, &format!("SAVE {module} TO MEMORY"));
     }
 }
@@ -201,7 +201,7 @@ fn memory_and_what_runs_outlive_a_process_on_a_full_disk() {
         let mut admin = narrows.admin();
         for (place, layered) in ALL.iter().enumerate() {
             done(&mut admin, &(layered.insert)(number * 2 + 1));
-            if (number as usize + place) % 2 == 0 {
+            if (number as usize + place).is_multiple_of(2) {
                 done(&mut admin, &format!("LOAD {} TO RUNTIME", layered.module));
                 done(&mut admin, &(layered.insert)(number * 2 + 2));
             }
