@@ -319,16 +319,16 @@ impl EventLoop {
     }
 
     fn drain(&self, draining: Draining) {
+        if draining.hurries {
+            self.worker.end_between_transactions();
+        }
         self.draining.replace(Some(draining));
         self.go_on_draining();
     }
 
-    /// Ends the sessions that must end and can, and notifies when there are no more clients.
+    /// Notifies when there are no more clients.
     fn go_on_draining(&self) {
         let mut draining = self.draining.borrow_mut();
-        if draining.as_ref().is_some_and(|draining| draining.hurries) {
-            self.worker.interrupt_resting();
-        }
         if self.workers.peers().clients_of(self.worker.index) == 0
             && let Some(draining) = draining.take()
         {

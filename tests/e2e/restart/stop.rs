@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{ErrorPacket, Narrows, command, wait_until};
+use narrows_testkit::{
+    ErrorPacket, Flavour, Login, Narrows, NarrowsConfig, RawClient, RealServer, command, wait_until,
+};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::{BINARY, scene, wait_for_another};
@@ -92,4 +94,66 @@ fn sessions_end_between_two_transactions_when_their_time_is_over() {
     assert!(status.success());
     let last = idle.read().expect("it gets an error");
     assert_eq!(ErrorPacket::decode(&last.payload).map(|error| error.code), Some(1053));
+}
+
+/// Clients that are never at rest for long: each ends between two transactions all the same, and nothing is cut in one.
+#[test]
+fn busy_sessions_end_at_the_end_of_a_transaction() {
+    let server = RealServer::shared(Flavour::MariaDb);
+    server.execute(&[
+        "CREATE DATABASE IF NOT EXISTS drains",
+        "CREATE TABLE IF NOT EXISTS drains.t (client INT, turn INT, part INT)",
+        "TRUNCATE drains.t",
+    ]);
+    let config = NarrowsConfig::new()
+        .server(0, server.port(), "max_connections=50")
+        .user("sbtest", "sbtest", "")
+        .supervised()
+        .drain_timeout(1);
+    let mut narrows = Narrows::start(BINARY, &config);
+    let clients: Vec<_> = (0..12_u64)
+        .map(|number| {
+            let mut client = RawClient::open(&narrows.endpoint(), &Login::new("sbtest", "sbtest"));
+            std::thread::spawn(move || {
+                for turn in 0.. {
+                    let insert = |part| format!("INSERT INTO drains.t VALUES ({number}, {turn}, {part})");
+                    // Some have no pause between two transactions, some commit each statement by itself.
+                    let statements = match number % 3 {
+                        0 => vec!["BEGIN".to_owned(), insert(0), insert(1), "COMMIT".to_owned()],
+                        1 => vec!["SET autocommit = 0".to_owned(), insert(0), insert(1), "COMMIT".to_owned()],
+                        _ => vec![insert(0)],
+                    };
+                    for (place, statement) in statements.iter().enumerate() {
+                        std::thread::sleep(Duration::from_millis(number * 3 % 20));
+                        let sent = client.send_command(command::QUERY, statement.as_bytes());
+                        let answer = sent.and_then(|()| client.read());
+                        let error = match answer {
+                            Ok(packet) => ErrorPacket::decode(&packet.payload).map(|error| error.code),
+                            Err(_) => Some(0),
+                        };
+                        if let Some(error) = error {
+                            return (place, turn, error);
+                        }
+                    }
+                }
+                unreachable!("it is cut off")
+            })
+        })
+        .collect();
+    std::thread::sleep(Duration::from_millis(300));
+    narrows.process().signal(SIGTERM);
+    let ends: Vec<(usize, i32, u16)> =
+        clients.into_iter().map(|client| client.join().expect("it does not panic")).collect();
+    let status = narrows.process().wait_for(Duration::from_secs(10)).expect("its time is over");
+    assert!(status.success());
+    println!("{ends:?}");
+    for (number, (place, turn, error)) in ends.into_iter().enumerate() {
+        // autocommit = 0 begins no transaction yet.
+        let between = place == 0 || number % 3 == 1 && place == 1;
+        assert!(between, "{number} was cut off within a transaction, by {error}: {place} of {turn}");
+        assert!([0, 1053].contains(&error), "{number}: {error}");
+    }
+    let halves = "SELECT COUNT(*) FROM (SELECT client, turn FROM drains.t WHERE client % 3 < 2
+                  GROUP BY client, turn HAVING COUNT(*) <> 2) halves";
+    assert_eq!(server.rows(halves)[0][0].as_deref(), Some("0"));
 }

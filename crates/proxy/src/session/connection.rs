@@ -113,6 +113,8 @@ impl ClientConnection {
                 // The session is not idle any more. If the command has no deadline of its own, that of an idle client holds.
                 Interrupt::LongRest if self.handle.deadline.get().is_some() => {}
                 Interrupt::LongRest => self.set_idle_deadline(self.handle.since()),
+                // It ends after the command, if that ends its transaction.
+                Interrupt::Drain => {}
                 reason => return reason,
             }
         }

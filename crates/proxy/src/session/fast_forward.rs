@@ -173,7 +173,7 @@ impl Session {
                 },
                 // The server has closed the connection, after COM_QUIT or not: so does Narrows.
                 moved = &mut to_client => return after(moved, End::Quit),
-                reason = self.client.interrupted() => {
+                reason = self.handle.interrupted() => {
                     if let Some(end) = self.end_of_forwarding(backend, reason, passing.awaits_answer.get()) {
                         return end;
                     }
@@ -192,6 +192,9 @@ impl Session {
                 self.note_ignored_kill(backend);
                 return Some(End::ErrorSent("killed, and the server did not end the statement".to_owned()));
             }
+            Interrupt::Drain if awaits_answer || !self.worker.ends_now(&self.handle) => {}
+            Interrupt::Drain => return Some(End::Quit),
+            Interrupt::LongRest => {}
             // An error packet might appear in the middle of an answer.
             Interrupt::Shutdown => return Some(End::Quit),
             reason => return Some(End::Interrupted(reason)),

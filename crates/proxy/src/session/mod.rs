@@ -257,6 +257,9 @@ impl Session {
     /// Waits for the beginning of the next command.
     async fn next_bytes(&mut self) -> Result<(), End> {
         loop {
+            if self.worker.ends_now(&self.handle) {
+                return Err(End::Interrupted(Interrupt::Shutdown));
+            }
             if !self.client.input.is_empty() {
                 return Ok(());
             }
@@ -268,6 +271,7 @@ impl Session {
                         self.client.go_on_after_kill();
                         continue;
                     }
+                    Interrupt::Drain => continue,
                     reason => return Err(End::Interrupted(reason)),
                 },
                 ready = self.client.stream.readable() => ready.map_err(|_| End::Gone)?,
@@ -461,6 +465,7 @@ fn farewell(reason: Interrupt) -> Option<(Errno, &'static str)> {
         | Interrupt::KillQuery
         | Interrupt::QueryTime
         | Interrupt::KillTime
+        | Interrupt::Drain
         | Interrupt::LongRest => None,
     }
 }

@@ -81,6 +81,8 @@ pub enum Interrupt {
     KillTime,
     /// No command has followed the last one for a while.
     LongRest,
+    /// Narrows is about to stop: the session ends as soon as it has no transaction open.
+    Drain,
     /// Narrows stops.
     Shutdown,
 }
@@ -107,7 +109,7 @@ impl Interrupts {
 
 impl Interrupt {
     /// What ends the session comes first.
-    const IN_ORDER: [Interrupt; 10] = [
+    const IN_ORDER: [Interrupt; 11] = [
         Interrupt::KillConnection,
         Interrupt::Shutdown,
         Interrupt::Idle,
@@ -117,6 +119,7 @@ impl Interrupt {
         Interrupt::KillTime,
         Interrupt::KillQuery,
         Interrupt::QueryTime,
+        Interrupt::Drain,
         Interrupt::LongRest,
     ];
 }

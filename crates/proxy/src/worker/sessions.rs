@@ -16,6 +16,8 @@ pub(super) struct Sessions {
     by_id: RefCell<HashMap<u32, Rc<Handle>>>,
     /// No session's deadline is before this; `None`: none has one.
     next_deadline: Cell<Option<Instant>>,
+    /// Narrows is about to stop: each ends as soon as it has no transaction open.
+    end_between_transactions: Cell<bool>,
 }
 
 impl Worker {
@@ -94,13 +96,15 @@ impl Worker {
         KillAnswer::Done
     }
 
-    /// Ends the sessions that are between two transactions.
-    pub fn interrupt_resting(&self) {
-        self.for_each_session(|handle| {
-            if !handle.is_busy() && !handle.is_in_transaction() {
-                handle.interrupt(Interrupt::Shutdown);
-            }
-        });
+    /// Ends each session as soon as it is between two transactions.
+    pub fn end_between_transactions(&self) {
+        self.sessions.end_between_transactions.set(true);
+        self.interrupt_all(Interrupt::Drain);
+    }
+
+    /// Whether the session must end, and can.
+    pub(crate) fn ends_now(&self, handle: &Handle) -> bool {
+        self.sessions.end_between_transactions.get() && !handle.is_in_transaction()
     }
 
     /// Ends all sessions.
