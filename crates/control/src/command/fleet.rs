@@ -6,7 +6,7 @@ use super::verb::{Call, Parts, Verb, Who};
 use crate::admin::reply::Reply;
 use crate::admin::statement::unquoted;
 use crate::calendar::date_and_time;
-use crate::fleet::{FleetView, LONGEST_TRIAL, NodeReport, Reach, TakenBack, TrialWish, shared};
+use crate::fleet::{Audience, FleetView, LONGEST_TRIAL, NodeReport, TakenBack, TrialWish, shared};
 use crate::runtime::{ChangeState, Runtime};
 use crate::store::{Answer, Refusal, Store};
 use crate::versions::{ConfigDocument, FleetMark, VersionOrigin, VersionSource};
@@ -74,7 +74,7 @@ pub(super) fn change(
     if is_of_this_one(parts.runtime, parts.store, &document) {
         return None;
     }
-    Some(propose(parts, call, origin, &document, Reach::All).unwrap_or_else(Reply::Refused))
+    Some(propose(parts, call, origin, &document, Audience::All).unwrap_or_else(Reply::Refused))
 }
 
 /// Whether a configuration differs from what runs in nothing that the fleet shares.
@@ -91,9 +91,9 @@ fn propose(
     call: &Call<'_>,
     origin: &VersionOrigin,
     document: &ConfigDocument,
-    reach: Reach,
+    audience: Audience,
 ) -> Result<Reply, Refusal> {
-    parts.runtime.propose(parts.store, document, (origin, reach, call.since))?;
+    parts.runtime.propose(parts.store, document, (origin, audience, call.since))?;
     Ok(Reply::NotYet)
 }
 
@@ -144,7 +144,7 @@ fn canary(parts: &mut Parts<'_>, call: &Call<'_>, comment: &str) -> Reply {
     let origin = call.origin(VersionSource::Apply, comment);
     let token = unquoted(call.word(0));
     let planned = parts.runtime.planned(parts.store, &token);
-    let trial = Reach::Trial(TrialWish { nodes, seconds });
+    let trial = Audience::Trial(TrialWish { nodes, seconds });
     planned
         .and_then(|document| propose(parts, call, &origin, &document, trial))
         .unwrap_or_else(Reply::Refused)
@@ -162,7 +162,7 @@ fn restore(parts: &mut Parts<'_>, call: &Call<'_>, comment: &str) -> Reply {
     }
     let origin = call.origin(VersionSource::Apply, comment);
     let document = parts.store.current().clone();
-    propose(parts, call, &origin, &document, Reach::Restore).unwrap_or_else(Reply::Refused)
+    propose(parts, call, &origin, &document, Audience::Restore).unwrap_or_else(Reply::Refused)
 }
 
 fn seconds(time: &str) -> Option<u64> {

@@ -33,7 +33,7 @@ pub use duty::{NeededHostgroup, TrialDuty};
 pub use figures::{FiguresWish, FleetFigures, MemberFigures};
 pub use member::{FleetTrial, MemberState, Mismatch, RefusedVersion, Seen};
 pub use own::shared;
-pub use propose::{Proposal, Reach, TrialWish};
+pub use propose::{Audience, Proposal, TrialWish};
 pub use record::{FleetVersion, LONGEST_TRIAL};
 pub use report::{ModuleReport, NodeReport};
 pub use taken_back::TakenBack;

@@ -21,14 +21,14 @@ pub struct Proposal {
     /// The version that it was made from; `None`: none of the fleet.
     pub base: Option<VersionId>,
     /// Who gets it.
-    pub reach: Reach,
+    pub audience: Audience,
     /// Receives the version once it is the head, or why it is not.
     pub outcome: Sender<Result<FleetMark, String>>,
 }
 
 /// Who gets a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reach {
+pub enum Audience {
     /// All members that run the version before it.
     All,
     /// Some members, before the others.
@@ -54,9 +54,9 @@ pub async fn store(
     proposal: &Proposal,
 ) -> Result<FleetMark, String> {
     let runs = member.running.as_ref();
-    let obstacle = match proposal.reach {
-        Reach::All | Reach::Trial(_) => member.obstacle(seen).or_else(|| lost(keys, member, reports)),
-        Reach::Restore => trial_obstacle(seen),
+    let obstacle = match proposal.audience {
+        Audience::All | Audience::Trial(_) => member.obstacle(seen).or_else(|| lost(keys, member, reports)),
+        Audience::Restore => trial_obstacle(seen),
     };
     if let Some(obstacle) = obstacle {
         return Err(obstacle);
@@ -65,9 +65,9 @@ pub async fn store(
         let runs = runs.map_or(0, |place| place.mark.version);
         return Err(format!("version {runs} of the fleet was applied meanwhile: make another plan"));
     }
-    let (version, greatest) = match proposal.reach {
-        Reach::All | Reach::Trial(_) => (proposal.version.clone(), 0),
-        Reach::Restore => restoring(member, seen, reports, &proposal.version),
+    let (version, greatest) = match proposal.audience {
+        Audience::All | Audience::Trial(_) => (proposal.version.clone(), 0),
+        Audience::Restore => restoring(member, seen, reports, &proposal.version),
     };
     let greatest = greatest.max(seen.last).max(runs.map_or(0, |place| place.mark.version));
     if greatest >= record::GREATEST_NUMBER {
@@ -76,9 +76,9 @@ pub async fn store(
             keys.head()
         ));
     }
-    let is_on_trial = matches!(proposal.reach, Reach::Trial(_));
+    let is_on_trial = matches!(proposal.audience, Audience::Trial(_));
     let mark = FleetMark { version: greatest + 1, id: version.id, is_on_trial };
-    let transaction = transaction(keys, (seen, lease), mark, (&version, &proposal.reach))?;
+    let transaction = transaction(keys, (seen, lease), mark, (&version, &proposal.audience))?;
     match etcd.run(&transaction, STORE_TIME).await {
         Ok(outcome) if outcome.has_succeeded && outcome.cluster == seen.home.cluster => Ok(mark),
         Ok(_) => Err(moved()),
@@ -126,7 +126,7 @@ fn transaction(
     keys: &Keys,
     (seen, lease): (&Seen, Option<i64>),
     mark: FleetMark,
-    (version, reach): (&FleetVersion, &Reach),
+    (version, audience): (&FleetVersion, &Audience),
 ) -> Result<Transaction, String> {
     let (number, value) = (mark.version, version.encode()?);
     let transaction = Transaction::default()
@@ -134,9 +134,11 @@ fn transaction(
         .when(&keys.trial(), 0)
         .put(&keys.version(number), value, None)
         .delete_between(&keys.version(0), &keys.version((number - KEPT).max(0)));
-    Ok(match reach {
-        Reach::All | Reach::Restore => transaction.put(&keys.head(), record::head(Some(mark), number), None),
-        Reach::Trial(TrialWish { nodes, seconds }) => {
+    Ok(match audience {
+        Audience::All | Audience::Restore => {
+            transaction.put(&keys.head(), record::head(Some(mark), number), None)
+        }
+        Audience::Trial(TrialWish { nodes, seconds }) => {
             let trial = record::trial(mark, nodes, &version.node, *seconds);
             let head = record::head(seen.head, number);
             let lease = lease.ok_or("this member has no lease in etcd yet")?;

@@ -15,8 +15,8 @@ use super::fleet_trial::{lacks, needed};
 use super::load::Strictness;
 use crate::admin::settings::is_local_only;
 use crate::fleet::{
-    FiguresWish, Fleet, FleetFigures, FleetOrder, FleetVersion, FleetView, FleetWish, LocalStatus,
-    NodeReport, Proposal, Reach, TakenBack, TrialDuty, shared, unusable,
+    Audience, FiguresWish, Fleet, FleetFigures, FleetOrder, FleetVersion, FleetView, FleetWish, LocalStatus,
+    NodeReport, Proposal, TakenBack, TrialDuty, shared, unusable,
 };
 use crate::monitor::plan::MonitorLogin;
 use crate::store::{Refusal, Store};
@@ -281,7 +281,7 @@ impl Runtime {
         &mut self,
         store: &mut Store,
         document: &ConfigDocument,
-        (origin, reach, since): (&VersionOrigin, Reach, Instant),
+        (origin, audience, since): (&VersionOrigin, Audience, Instant),
     ) -> Result<(), Refusal> {
         self.examine(store, document)?;
         let Some(member) = &mut self.fleet else {
@@ -294,7 +294,7 @@ impl Runtime {
         if let Some(trouble) = view.trouble {
             return Err(Refusal::admin(format!("{}; nothing has changed", unusable(&trouble))));
         }
-        if matches!(reach, Reach::Trial(_)) && view.seen.head.is_none() {
+        if matches!(audience, Audience::Trial(_)) && view.seen.head.is_none() {
             return Err(Refusal::admin("the fleet has no version yet that members could go back to"));
         }
         if member.pending.iter_mut().any(|pending| pending.end().is_none()) {
@@ -305,7 +305,7 @@ impl Runtime {
         let version = FleetVersion::new(member.node(), base, origin, document);
         let (to, outcome) = channel();
         let (id, base) = (version.id, base.map(|place| place.mark.id));
-        member.thread.send(FleetOrder::Propose(Box::new(Proposal { version, base, reach, outcome: to })));
+        member.thread.send(FleetOrder::Propose(Box::new(Proposal { version, base, audience, outcome: to })));
         let document = document.clone();
         member.pending.push(PendingChange { since, id, document, outcome, end: None });
         Ok(())

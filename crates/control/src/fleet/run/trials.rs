@@ -7,7 +7,7 @@ use narrows_proxy::rt::Instant;
 
 use super::super::etcd::USUAL_TIME;
 use super::super::member::FleetTrial;
-use super::super::propose::{self, Proposal, Reach};
+use super::super::propose::{self, Audience, Proposal};
 use super::super::record;
 use super::super::report::NodeReport;
 use super::super::taken_back::{self, TakenBack};
@@ -56,8 +56,8 @@ impl Runner {
             }
             (None, Err(reason)) => Err(format!("{}; nothing has changed", unusable(&reason))),
         };
-        match (stored, &proposal.reach) {
-            (Ok(mark), Reach::Trial(wish)) => {
+        match (stored, &proposal.audience) {
+            (Ok(mark), Audience::Trial(wish)) => {
                 self.trial = Some(OwnTrial {
                     mark,
                     nodes: wish.nodes.clone(),
