@@ -355,7 +355,13 @@ impl Session {
         }
         let done = match &job.prepared {
             Some(statement) => self.run_prepared(&mut backend, request, (job, statement), &mut outcome).await,
-            None => self.run_text(&mut backend, request, (job, packet), &mut outcome).await,
+            None if prepares(request, job) => {
+                Box::pin(self.prepare_text(&mut backend, request, (job, packet), &mut outcome)).await
+            }
+            None => match self.send_job(&backend, request, job, packet).await {
+                Ok(()) => self.relay(&backend, request, job.answering(), &mut outcome).await,
+                Err(broken) => Err(broken),
+            },
         };
         if let Err(broken) = done {
             let is_tied = is_tied || tries.is_in_transaction();
@@ -611,21 +617,14 @@ impl Session {
         Ok(None)
     }
 
-    /// Runs a command that names no prepared statement of the protocol: the request, or this packet in its place.
-    async fn run_text(
+    /// Runs a text `PREPARE`, or this packet in its place.
+    async fn prepare_text(
         &mut self,
         backend: &mut Backend,
         request: &mut Request,
         (job, packet): (&Job, Option<Vec<u8>>),
         outcome: &mut Outcome,
     ) -> Result<(), Broken> {
-        let may_need_room = job.statement.kind == Kind::Prepare
-            && request.whole
-            && !job.statement.flags.intersects(Flags::MULTI);
-        if !may_need_room {
-            self.send_job(backend, request, job, packet).await?;
-            return self.relay(backend, request, job.answering(), outcome).await;
-        }
         // It counts towards the server's `max_prepared_stmt_count`, which those that are kept for clients may have used up.
         for tries in 0.. {
             self.send_job(backend, request, job, packet.clone()).await?;
@@ -720,6 +719,11 @@ pub(super) fn framed_query(parts: &[&[u8]]) -> Vec<u8> {
     let mut packet = Vec::with_capacity(HEADER_LENGTH + payload.len());
     put_packet(&mut packet, &mut 0, &payload);
     packet
+}
+
+/// Whether a text prepares a statement, and nothing else.
+fn prepares(request: &Request, job: &Job) -> bool {
+    job.statement.kind == Kind::Prepare && request.whole && !job.statement.flags.intersects(Flags::MULTI)
 }
 
 /// Whether a statement asks about earlier ones, or about its connection.
