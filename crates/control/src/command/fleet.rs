@@ -115,15 +115,21 @@ fn state(parts: &mut Parts<'_>, call: &Call<'_>) -> Reply {
     }
 }
 
-fn canary(parts: &mut Parts<'_>, call: &Call<'_>, comment: &str) -> Reply {
+/// The answer to a command about the fleet that changes nothing: it was proposed already, or it must not be.
+fn before_change(parts: &mut Parts<'_>, call: &Call<'_>) -> Option<Reply> {
     if parts.runtime.fleet().is_none() {
-        return no_fleet();
+        return Some(no_fleet());
     }
     if !call.is_first {
-        return state(parts, call);
+        return Some(state(parts, call));
     }
-    if parts.store.is_read_only() {
-        return Reply::error("admin-read_only is true: nothing can be changed");
+    let is_read_only = parts.store.is_read_only();
+    is_read_only.then(|| Reply::error("admin-read_only is true: nothing can be changed"))
+}
+
+fn canary(parts: &mut Parts<'_>, call: &Call<'_>, comment: &str) -> Reply {
+    if let Some(reply) = before_change(parts, call) {
+        return reply;
     }
     let nodes = unquoted(call.word(1));
     let nodes = nodes.split(',').map(|node| node.trim().to_owned()).filter(|node| !node.is_empty());
@@ -151,14 +157,8 @@ fn canary(parts: &mut Parts<'_>, call: &Call<'_>, comment: &str) -> Reply {
 }
 
 fn restore(parts: &mut Parts<'_>, call: &Call<'_>, comment: &str) -> Reply {
-    if parts.runtime.fleet().is_none() {
-        return no_fleet();
-    }
-    if !call.is_first {
-        return state(parts, call);
-    }
-    if parts.store.is_read_only() {
-        return Reply::error("admin-read_only is true: nothing can be changed");
+    if let Some(reply) = before_change(parts, call) {
+        return reply;
     }
     let origin = call.origin(VersionSource::Apply, comment);
     let document = parts.store.current().clone();

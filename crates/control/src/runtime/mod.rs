@@ -86,6 +86,7 @@ pub struct Runtime {
     events: Kept,
     sockets: Arc<dyn Sockets>,
     keep: Option<Keep>,
+    /// Before that, edits of memory are not kept again.
     keeps_again: Instant,
     on_pulse: OnPulse,
     set_log_levels: SetLogLevels,

@@ -134,9 +134,7 @@ impl Frozen {
             running,
             version: frozen["version"].as_i64().unwrap_or(0),
             ownership: Ownership::from_json(&frozen["managed"]),
-            memory: ConfigDocument::from_json(frozen["memory"].to_string().as_bytes())
-                .ok()
-                .map(|(document, _)| document),
+            memory: ConfigDocument::from_value(&frozen["memory"]).ok().map(|(document, _)| document),
             known: Known::from_json(&frozen["servers"]),
             holds: Holds::from_json(&frozen["holds"]),
         })

@@ -137,7 +137,8 @@ pub struct Login {
     may_report_late: bool,
     /// An answer to something of our own has shown it.
     has_news: Cell<bool>,
-    /// An answer to something of our own after such a statement reports a user variable, a temporary table or a prepared statement: perhaps a program has left it.
+    /// An answer to something of our own after such a statement reports a user variable, a temporary table or a prepared
+    /// statement: perhaps a program has left it.
     left_by_program: Cell<bool>,
     /// It was a statement of the client that uses the connection now.
     pub late_is_ours: bool,

@@ -45,10 +45,7 @@ async fn enter(
 ) -> Result<(), Option<ServerError>> {
     let limit = snapshot.variables.connect_timeout_server;
     let own = want.account.row.default_hostgroup;
-    let has_server = |id: &HostgroupId| {
-        let hostgroup = snapshot.hostgroups.get(id);
-        hostgroup.is_some_and(|it| it.servers.iter().any(|server| it.may_use(server)))
-    };
+    let has_server = |id: &HostgroupId| snapshot.hostgroups.get(id).is_some_and(|it| it.has_server());
     // While there is no server for writes, one of its readers knows as well.
     let hostgroup =
         snapshot.readers.get(&own).copied().filter(|readers| !has_server(&own) && has_server(readers));

@@ -136,6 +136,11 @@ impl Hostgroup {
         !self.is_overfull && server.is_eligible() && self.latency_above(server).is_none()
     }
 
+    /// Whether any of its servers may get new statements.
+    pub fn has_server(&self) -> bool {
+        self.servers.iter().any(|server| self.may_use(server))
+    }
+
     /// The ping time, in us, above which a server of `candidates` gets no statements: their average, if there are at
     /// least `mysql-min_num_servers_lantency_awareness` servers and all have answered a ping.
     pub fn latency_limit<'a>(&self, candidates: impl Iterator<Item = &'a Arc<Server>>) -> Option<u64> {

@@ -36,6 +36,16 @@ pub(super) enum NoLease {
     Unfit { server: Arc<Server>, text: String },
 }
 
+/// How a wait for a connection has ended.
+enum Waited {
+    /// There is one.
+    Found(Lease),
+    /// No server for writes can be had, and these readers can run the statement as well.
+    Moves(HostgroupId),
+    /// There is none.
+    No(NoLease),
+}
+
 /// A connection for one command.
 pub(super) struct Leased {
     pub(super) backend: Lease,
@@ -111,14 +121,13 @@ impl Session {
                     Err(later) => {
                         waits_since.get_or_insert_with(Instant::now);
                         let waiting = self.wait_for_lease(snapshot, request, job, (ask, later));
-                        let Some(found) = Box::pin(waiting).await? else {
-                            let readers = snapshot.readers.get(&job.hostgroup);
-                            self.redirect(job, *readers.expect("checked when it was waited for"));
-                            continue;
-                        };
-                        match found {
-                            Ok(backend) => (backend, true),
-                            Err(no_lease) => return Ok(Err(no_lease)),
+                        match Box::pin(waiting).await? {
+                            Waited::Found(backend) => (backend, true),
+                            Waited::Moves(readers) => {
+                                self.redirect(job, readers);
+                                continue;
+                            }
+                            Waited::No(no_lease) => return Ok(Err(no_lease)),
                         }
                     }
                 };
@@ -177,38 +186,40 @@ impl Session {
         self.forget_values(backend).await.map_err(|error| NoLease::lost(backend, error))
     }
 
-    /// Waits for a connection that cannot be had at once. `None`: no server for writes can be had, and one of its readers can run
-    /// the statement as well.
+    /// Waits for a connection that cannot be had at once.
     async fn wait_for_lease(
         &self,
         snapshot: &Snapshot,
         request: &mut Request,
         job: &Job,
         (ask, later): (Ask<'_>, Later),
-    ) -> Result<Option<Result<Lease, NoLease>>, End> {
-        let may_move = may_run_on_readers(snapshot, job, request);
-        if may_move && later.has_no_server() {
-            return Ok(None);
+    ) -> Result<Waited, End> {
+        let readers = readers_for(snapshot, job, request);
+        if let Some(readers) = readers
+            && later.has_no_server()
+        {
+            return Ok(Waited::Moves(readers));
         }
         let doing = self.handle.doing();
         self.handle.does(Doing::Connect);
         let began = Instant::now();
         let moves = async {
-            match may_move {
-                true => sleep(WRITER_PATIENCE).await,
-                false => std::future::pending().await,
-            }
+            let Some(readers) = readers else { return std::future::pending().await };
+            sleep(WRITER_PATIENCE).await;
+            readers
         };
         let found = select! {
             biased;
-            found = self.worker.pool.lease_later(snapshot, job.hostgroup, ask, later) => Some(found),
-            () = moves => None,
-            reason = self.client.interrupted() => return self.no_lease(reason).map(|reason| Some(Err(reason))),
+            found = self.worker.pool.lease_later(snapshot, job.hostgroup, ask, later) => {
+                found.map_or_else(|error| Waited::No(NoLease::of(error)), Waited::Found)
+            }
+            readers = moves => Waited::Moves(readers),
+            reason = self.client.interrupted() => return self.no_lease(reason).map(Waited::No),
             () = request.client_gone(&self.client.stream) => return Err(End::Gone),
         };
         self.worker.figures.hostgroups.add_wait(job.hostgroup, began.elapsed());
         self.handle.does(doing);
-        Ok(found.map(|found| found.map_err(NoLease::of)))
+        Ok(found)
     }
 
     /// Waits while the hostgroup of the connection that the client keeps is held.
@@ -504,13 +515,10 @@ fn may_use_variables(job: &Job, family: Family) -> bool {
         && job.statement.on(dialect(family)).may_run_programs()
 }
 
-/// Whether a statement that waits for a server for writes means the same on one of its readers: it changes its session alone, as
-/// drivers do when they connect, and the state of a session is not bound to a server.
+/// The readers that can run a statement for which no server for writes can be had: it changes its session alone, as drivers do when
+/// they connect, and the state of a session is not bound to a server.
 #[cold]
-fn may_run_on_readers(snapshot: &Snapshot, job: &Job, request: &Request) -> bool {
-    let readers = snapshot.readers.get(&job.hostgroup).and_then(|readers| snapshot.hostgroups.get(readers));
-    let has_readers =
-        || readers.is_some_and(|readers| readers.servers.iter().any(|server| readers.may_use(server)));
+fn readers_for(snapshot: &Snapshot, job: &Job, request: &Request) -> Option<HostgroupId> {
     let is_for_session = || match job.command {
         Command::InitDb => true,
         Command::Query => match job.statement.kind {
@@ -520,8 +528,9 @@ fn may_run_on_readers(snapshot: &Snapshot, job: &Job, request: &Request) -> bool
         },
         _ => false,
     };
-    let is_alone = !job.statement.flags.intersects(Flags::MULTI);
-    request.whole && is_alone && is_for_session() && has_readers()
+    let readers = *snapshot.readers.get(&job.hostgroup)?;
+    let is_alone = request.whole && !job.statement.flags.intersects(Flags::MULTI);
+    (is_alone && is_for_session() && snapshot.hostgroups.get(&readers)?.has_server()).then_some(readers)
 }
 
 /// Whether a `SET` assigns nothing but variables of its session, and calls no stored function.

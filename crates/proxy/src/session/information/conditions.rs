@@ -81,13 +81,8 @@ impl Conditions {
                 own_on_connection.set(false);
                 let place = if counts.warnings > 0 { Where::Here } else { Where::Nowhere };
                 let sqlstate = outcome.sqlstate.filter(|_| counts.errors > 0);
-                *self = Conditions {
-                    warnings: counts.warnings,
-                    errors: counts.errors,
-                    sqlstate,
-                    place,
-                    copied: false,
-                };
+                let Counts { warnings, errors } = counts;
+                *self = Conditions { warnings, errors, sqlstate, place, copied: false };
             }
             After::Earlier => {}
             After::More(errors) => {
@@ -121,7 +116,7 @@ impl Conditions {
     /// After an error that the session does not keep: `errors` is the server's count.
     pub(in super::super) fn note_uncounted_error(&mut self, errors: u64) {
         let errors = u16::try_from(errors).unwrap_or(u16::MAX);
-        *self = Conditions { warnings: errors, errors, sqlstate: None, place: Where::Nowhere, copied: false };
+        *self = Conditions { warnings: errors, errors, ..Conditions::default() };
     }
 
     /// Whether there are none anywhere.
