@@ -1,18 +1,16 @@
 //! Limits that servers count by account, or for all connections together, while clients share connections.
 
 use std::thread;
-use std::time::Duration;
 
 use narrows_testkit::{
     Flavour, Login, Narrows, NarrowsConfig, RawClient, ServerOptions, capability, command,
 };
 
+use crate::support::logged_in;
+
 /// A client with another capability than others have cannot use their connections.
 fn client_with(narrows: &Narrows, capabilities: u32) -> RawClient {
-    let mut client = RawClient::connect(&narrows.endpoint());
-    client.set_patience(Duration::from_secs(60));
-    client.login(&Login::new("few", "few").with(capabilities)).expect("a login");
-    client
+    logged_in(&narrows.endpoint(), &Login::new("few", "few").with(capabilities))
 }
 
 /// The account's own limit of connections, and the server's for any account.
@@ -78,8 +76,7 @@ fn an_account_whose_connections_stay_busy_gets_its_servers_error_in_time_and_oth
         first.query("SELECT 1");
         let mut second = client_with(&narrows, 0);
         let waiting = thread::spawn(move || second.query("SELECT 2").error().map(|error| error.code));
-        let mut other = RawClient::connect(&narrows.endpoint());
-        other.login(&Login::new("sbtest", "sbtest")).expect("a login");
+        let mut other = logged_in(&narrows.endpoint(), &Login::new("sbtest", "sbtest"));
         let mut answered = 0;
         while !waiting.is_finished() {
             assert_eq!(other.query("SELECT 3").cell().as_deref(), Some("3"), "{flavour:?}");
@@ -102,12 +99,7 @@ fn statements_that_are_kept_make_room_for_those_that_texts_prepare() {
             .user("sbtest", "sbtest", "");
         let narrows = Narrows::start(env!("CARGO_BIN_EXE_narrows"), &config);
         let login = Login::new("sbtest", "sbtest").with(capability::MULTI_STATEMENTS);
-        let client = || {
-            let mut client = RawClient::connect(&narrows.endpoint());
-            client.set_patience(Duration::from_secs(60));
-            client.login(&login).expect("a login");
-            client
-        };
+        let client = || logged_in(&narrows.endpoint(), &login);
         for round in 0..4 {
             let mut first = client();
             for number in 0..5 {

@@ -1,10 +1,8 @@
 //! What a trigger does, or a function that a view calls: it stands in no text of a client, and servers report it in one bit.
 
-use std::time::Duration;
-
 use narrows_testkit::{Flavour, Login, RawClient, capability, command};
 
-use crate::support::Stand;
+use crate::support::{Stand, logged_in};
 
 /// What a program leaves.
 const EFFECTS: &[&str] = &[
@@ -168,10 +166,7 @@ fn what_programs_of_failed_statements_leave_is_nobody_elses() {
         }
         let login = || {
             let login = Login::new("sbtest", "sbtest").with(capability::MULTI_STATEMENTS).schema("p");
-            let mut client = RawClient::connect(&stand.narrows.endpoint());
-            client.set_patience(Duration::from_secs(60));
-            client.login(&login).expect("a login");
-            client
+            logged_in(&stand.narrows.endpoint(), &login)
         };
         let (mut stays, mut number) = (login(), 0);
         for failing in FAILING {

@@ -43,10 +43,7 @@ impl Stand {
 
     /// A client of Narrows as another account, whose password is its name.
     pub fn client_as(&self, name: &str) -> RawClient {
-        let mut client = RawClient::connect(&self.narrows.endpoint());
-        client.set_patience(Duration::from_secs(60));
-        client.login(&Login::new(name, name).with(capability::MULTI_STATEMENTS)).expect("a login");
-        client
+        logged_in(&self.narrows.endpoint(), &Login::new(name, name).with(capability::MULTI_STATEMENTS))
     }
 
     /// A client with a connection of its own to the server, as the same account.
@@ -60,7 +57,8 @@ fn client_of(endpoint: &Endpoint) -> RawClient {
     logged_in(endpoint, &Login::new("sbtest", "sbtest").with(capability::MULTI_STATEMENTS))
 }
 
-fn logged_in(endpoint: &Endpoint, login: &Login) -> RawClient {
+/// A client that has logged in, and waits for answers as long as a busy machine needs.
+pub fn logged_in(endpoint: &Endpoint, login: &Login) -> RawClient {
     let mut client = RawClient::connect(endpoint);
     client.set_patience(Duration::from_secs(60));
     client.login(login).expect("a login");

@@ -380,6 +380,22 @@ impl Narrows {
         }
     }
 
+    /// Fills its small disk; returns the file that does. It is only for a Narrows that [has one](Narrows::has_small_disk): the
+    /// machine's own disk must not be filled.
+    ///
+    /// # Panics
+    /// If it has none, or no file can be created there.
+    pub fn fill_small_disk(&self) -> PathBuf {
+        assert!(self.has_small_disk(), "the disk of the machine would be filled");
+        let filler = self.data_file("filler");
+        let mut file = fs::File::create(&filler).expect("a file in the data folder");
+        for size in [1 << 20, 4096, 1] {
+            let chunk = vec![b'x'; size];
+            while std::io::Write::write(&mut file, &chunk).is_ok_and(|written| written > 0) {}
+        }
+        filler
+    }
+
     /// Whether its data folder is on a separate disk.
     pub fn has_small_disk(&self) -> bool {
         self.disk.is_some()

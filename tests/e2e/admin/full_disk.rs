@@ -1,12 +1,11 @@
 //! A full disk: what is stored there stays, what was to be stored is not lost, and everything continues when there is
 //! space again.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use narrows_testkit::{Conversation, FakeMysql, Move, Narrows, NarrowsConfig, RawClient, kill, wait_until};
+use narrows_testkit::{Conversation, FakeMysql, Move, NarrowsConfig, RawClient, kill, wait_until};
 
 use super::{all_done, narrows, refusal, rows, start};
 
@@ -103,7 +102,7 @@ fn administrators_are_served_after_a_crash_on_a_full_disk() {
     if !narrows.has_small_disk() {
         return;
     }
-    let filler = make_full(&narrows);
+    let filler = narrows.fill_small_disk();
     for _ in 0..2 {
         let worker = narrows.worker();
         let before = narrows.log().len();
@@ -133,7 +132,7 @@ fn an_upgrade_on_a_full_disk_leaves_the_pid_file_and_goes_on() {
     }
     let pid = format!("{}\n", narrows.process().pid());
     assert_eq!(std::fs::read_to_string(narrows.data_file("n.pid")).expect("it is written"), pid);
-    let filler = make_full(&narrows);
+    let filler = narrows.fill_small_disk();
     // The second one needs a supervisor that has survived the first.
     for round in 0..2 {
         let before = narrows.log().len();
@@ -187,16 +186,6 @@ fn the_query_log_has_whole_lines_and_few_files() {
     }
     let line = narrows.wait_for_log(skipped, |line| line.contains("the query log is written again"));
     assert!(line.contains("lost="), "{line}");
-}
-
-/// Fills the separate disk; returns the file.
-fn make_full(narrows: &Narrows) -> PathBuf {
-    let filler = narrows.data_file("filler");
-    let mut file = std::fs::File::create(&filler).expect("a file in the data folder");
-    for size in [1 << 20, 4096, 1] {
-        while file.write(&vec![b'x'; size]).is_ok_and(|written| written > 0) {}
-    }
-    filler
 }
 
 fn files(folder: &Path) -> Vec<PathBuf> {

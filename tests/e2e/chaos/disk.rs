@@ -3,7 +3,6 @@
 //! The data folder is on a separate small disk if one can be mounted; otherwise no file may grow.
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -136,11 +135,7 @@ fn make_full(narrows: &mut Narrows) {
     if !narrows.has_small_disk() {
         return limit_files(narrows, Some(0));
     }
-    let mut file = fs::File::create(narrows.data_file(FILLER)).expect("a file in the data folder");
-    for size in [1 << 20, 4096, 1] {
-        let chunk = vec![b'x'; size];
-        while file.write(&chunk).is_ok_and(|written| written > 0) {}
-    }
+    narrows.fill_small_disk();
 }
 
 /// Frees the space again.

@@ -48,12 +48,16 @@ const BOUND: Duration = Duration::from_secs(6);
 /// Pings every second, of which three must fail after a second each, and what a busy machine takes.
 const BOUND_OF_PINGS: Duration = Duration::from_secs(12);
 
+fn client(narrows: &Narrows) -> RawClient {
+    let mut client = RawClient::open(&narrows.endpoint(), &Login::new("shop", "shop").schema("shop"));
+    client.set_patience(Duration::from_secs(60));
+    client
+}
+
 /// Connects as a driver does and reads; returns the number of the first error, and the time.
 fn session(narrows: &Narrows, driver: &[&str], last: &str) -> (Option<u16>, Duration) {
     let began = Instant::now();
-    let mut client = RawClient::connect(&narrows.endpoint());
-    client.set_patience(Duration::from_secs(60));
-    client.login(&Login::new("shop", "shop").schema("shop")).expect("a login");
+    let mut client = client(narrows);
     for statement in driver.iter().chain([&last]) {
         if let Some(error) = client.query(statement).error() {
             return (Some(error.code), began.elapsed());
@@ -110,9 +114,7 @@ fn drivers_read_while_servers_are_away(flavour: Flavour) {
     servers.nodes[0].kill();
     all_connect(&narrows, "the writer is dead");
     // A session that was opened meanwhile has its settings on the writer, too.
-    let mut client = RawClient::connect(&narrows.endpoint());
-    client.set_patience(Duration::from_secs(60));
-    client.login(&Login::new("shop", "shop").schema("shop")).expect("a login");
+    let mut client = client(&narrows);
     assert_eq!(client.query("SET time_zone = '+03:00', NAMES latin1").error(), None);
     servers.nodes[0].restart();
     servers.wait_for_roles(&mut admin);

@@ -1,6 +1,5 @@
 //! Memory, disk and what runs are the same after a process as before it.
 
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
@@ -192,11 +191,7 @@ fn memory_and_what_runs_outlive_a_process_on_a_full_disk() {
     if !narrows.has_small_disk() {
         return;
     }
-    let filler = narrows.data_file("filler");
-    let mut file = std::fs::File::create(&filler).expect("a file in the data folder");
-    for size in [1 << 20, 4096, 1] {
-        while file.write(&vec![b'x'; size]).is_ok_and(|written| written > 0) {}
-    }
+    narrows.fill_small_disk();
     for number in 0..8 {
         let mut admin = narrows.admin();
         for (place, layered) in ALL.iter().enumerate() {
